@@ -1,0 +1,1 @@
+"""Equipoise: load-balancing policies, written once, driven by equations, simulation and traffic."""

@@ -1,0 +1,196 @@
+"""What a policy is: what the dispatcher does, and what a server tells it.
+
+Every message is a promise: `m > 0` from a server says "I have fewer than m tasks", 0 is
+silence. The driver adds the tasks it has sent since the message was made, so the dispatcher
+hears a bound that is still true, however late; messages are idempotent and need no threshold
+to be understood by. A policy is a frozen record of small plain functions, all arguments
+positional; `compile.py` makes the compiled twins that simulator and live dispatcher run.
+
+    init(bounds, speeds, announcement, **params) -> (state, announcement)
+        The dispatcher's memory: a NamedTuple of arrays whose first field `par` is a NamedTuple
+        of scalars, given to the server half as `params`. bounds[s], int64, is the most tasks
+        server s can have: its length where known, huge where not. `announcement` is None at
+        first, later the one in force. Must be right from any bounds, at any moment.
+    choose(state, fleet, rng) -> server
+        Where the next task goes; books it in its own memory. Only a policy with `probes` may
+        look at lengths, by ask(fleet, server), which counts the question and the answer.
+    hear(state, server, bound)
+        A message, own sends added: the server has fewer than `bound` tasks.
+    adapt(state) -> announcement
+        After the task is placed and its message heard; a changed value goes to all servers.
+    tell_start(length, announcement, params, rng) -> m      a task has come; length includes it
+    tell_finish(length, announcement, params, rng) -> m     a task has left; length without it
+    tell_state(length, announcement, params, rng) -> m      the full answer: to an announcement,
+                                                            at an update by the clock, at joining
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import PolicyError
+
+UNKNOWN = 2**40  # a bound that says nothing
+REQUIRED = ...  # the default of a parameter that must be given
+
+
+class NoParams(NamedTuple):
+    """The parameters of a policy that has none; the field is there for numba's sake."""
+
+    none: int = 0
+
+
+NO_PARAMS = NoParams()
+
+
+class Stateless(NamedTuple):
+    """The memory of a policy that keeps none."""
+
+    par: NoParams
+
+
+class Fleet(NamedTuple):
+    """What a policy that probes can reach: the lengths, through `ask` alone."""
+
+    size: int
+    length: np.ndarray  # int32[n]
+    asked: np.ndarray  # int64[1], messages sent for probing
+
+
+class Blind(NamedTuple):
+    """What any other policy can see of the fleet: how many servers there are."""
+
+    size: int
+
+
+def ask(fleet, server):
+    """Return the length of a server's queue, at the price of a question and an answer."""
+    if server < 0 or server >= fleet.size:
+        raise IndexError("ask(fleet, server): no such server")
+    fleet.asked[0] += 2
+    return fleet.length[np.uintp(server)]
+
+
+def remember_nothing(bounds, speeds, announcement):
+    """Init of a policy without memory."""
+    return Stateless(NO_PARAMS), 0
+
+
+def ignore(state, server, bound):
+    """Hear of a policy that listens to nothing."""
+
+
+def keep(state):
+    """Adapt of a policy that never announces."""
+    return 0
+
+
+def silent(length, announcement, params, rng):
+    """Tell of a server that has nothing to say."""
+    return 0
+
+
+@dataclass(frozen=True)
+class Param:
+    """One parameter of a policy: its default and what is allowed."""
+
+    default: Any
+    kind: type  # int, float, bool or str
+    meaning: str = ""
+    least: float | None = None
+    above: float | None = None  # strictly greater than this
+    below: float | None = None  # strictly less than this
+    choices: tuple[str, ...] = ()
+    shown: bool = False  # part of the label even at its default
+
+    def allowed(self) -> str:
+        """Say in words what is allowed, e.g. 'a whole number >= 1'."""
+        if self.choices:
+            return " or ".join(repr(c) for c in self.choices)
+        words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+        bounds = [f">= {self.least}" if self.least is not None else ""]
+        bounds += [f"> {self.above}" if self.above is not None else ""]
+        bounds += [f"< {self.below}" if self.below is not None else ""]
+        return " ".join([words[self.kind], " and ".join(b for b in bounds if b)]).strip()
+
+    def check(self, policy: str, name: str, value: Any) -> Any:
+        """Return `value` as this parameter's kind.
+
+        Raises
+        ------
+        PolicyError
+            If it is not allowed; the text says what is.
+        """
+        if value is None and self.default is None:
+            return None
+        good = isinstance(value, self.kind) and not (self.kind is not bool and value is True)
+        if self.kind is float and isinstance(value, int) and not isinstance(value, bool):
+            value, good = float(value), True
+        if self.kind is int and isinstance(value, bool):
+            good = False
+        if good and self.kind in (int, float):
+            good = value == value and abs(value) != float("inf")
+            good = good and (self.least is None or value >= self.least)
+            good = good and (self.above is None or value > self.above)
+            good = good and (self.below is None or value < self.below)
+        if good and self.choices:
+            good = value in self.choices
+        if not good:
+            raise PolicyError(f"{policy}: {name} = {value!r} must be {self.allowed()}")
+        return value
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """A policy and the facts about it. What is left out defaults to nothing."""
+
+    name: str
+    init: Callable[..., Any] = remember_nothing
+    choose: Callable[..., Any] = None  # type: ignore[assignment]
+    hear: Callable[..., Any] = ignore
+    adapt: Callable[..., Any] = keep
+    tell_start: Callable[..., Any] = silent
+    tell_finish: Callable[..., Any] = silent
+    tell_state: Callable[..., Any] = silent
+    about: str = ""  # one line: what it does
+    source: str = ""
+    cost: str = ""  # messages per task, a sentence
+    memory: float = 0  # bits per server at the dispatcher
+    params: Mapping[str, Param] = field(default_factory=dict)
+    probes: bool = False  # may ask lengths
+    announces: bool = False  # adapt may change what servers must know
+    needs: frozenset[str] = frozenset()  # what it must see beside lengths: "sizes", "speeds"
+    clock: str | None = None  # "sync" or "async" updates, for policies that have them
+    check: Callable[..., str | None] | None = None  # (servers, **params) -> why not, or None
+
+    def __post_init__(self) -> None:
+        if not callable(self.choose):
+            raise PolicyError(f"policy {self.name!r} has no choose(state, fleet, rng)")
+        if not self.params:
+            object.__setattr__(self, "params", _params_of(self.init))
+
+    @property
+    def learns(self) -> bool:
+        """Whether what it announces can change."""
+        return self.adapt is not keep
+
+    def __repr__(self) -> str:
+        return f"<policy {self.name}>"
+
+
+def _params_of(init: Callable[..., Any]) -> dict[str, Param]:
+    """Read a policy's parameters off the keyword arguments of its `init`."""
+    found = {}
+    for name, argument in list(inspect.signature(init).parameters.items())[3:]:
+        if argument.default is inspect.Parameter.empty:
+            raise PolicyError(f"init's parameter {name!r} needs a default")
+        kind = type(argument.default)
+        if kind not in (int, float, bool, str):
+            raise PolicyError(f"init's parameter {name!r} must default to a number, truth or word")
+        found[name] = Param(argument.default, kind)
+    return found

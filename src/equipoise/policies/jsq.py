@@ -1,0 +1,63 @@
+"""Join the shortest queue: send to a server with the fewest tasks, ties uniformly at random.
+
+The dispatcher keeps every length: it adds the tasks it sends, and a server says when one has
+left ("I have fewer than length + 1"), one message per task. Servers are kept sorted by length
+(levels.py), so a choice costs O(1) at any n.
+Source: Winston (1977); Weber (1978).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .base import NO_PARAMS, NoParams, Policy
+from .levels import Levels, lowest, make_levels, raise_one, set_level
+from .spec import PolicySpec, spec
+
+
+class JsqState(NamedTuple):
+    par: NoParams
+    levels: Levels  # a server's level is its length, own sends counted
+
+
+def init(bounds, speeds, announcement):
+    return JsqState(NO_PARAMS, make_levels(np.asarray(bounds))), 0
+
+
+def choose(state, fleet, rng):
+    server = lowest(state.levels, rng)
+    raise_one(state.levels, server)
+    return server
+
+
+def hear(state, server, bound):
+    set_level(state.levels, server, bound - 1)
+
+
+def tell_finish(length, announcement, params, rng):
+    return length + 1
+
+
+def tell_state(length, announcement, params, rng):
+    return length + 1
+
+
+POLICY = Policy(
+    "jsq",
+    init,
+    choose,
+    hear,
+    tell_finish=tell_finish,
+    tell_state=tell_state,
+    about="a server with the fewest tasks",
+    source="Winston 1977; Weber 1978",
+    cost="1 message per task: every departure is told",
+    memory=32,
+)
+
+
+def Jsq() -> PolicySpec:
+    """Send every task to a server with the fewest tasks."""
+    return spec(POLICY)

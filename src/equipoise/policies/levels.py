@@ -1,0 +1,162 @@
+"""Servers kept in order of what is known of them: draw from the lowest, move, all in O(1).
+
+`Levels` holds every server in one array sorted by level, with the level beside the position:
+
+    order   3 7 1 | 0 4 | 2 6 5          end of level 0, 1, 2: 3, 5, 8
+    level     0      1      2
+
+Raising a server swaps it with the last of its level and moves the boundary; so does lowering.
+`Bands` is the same with two or three levels: the band follows from the position, which
+saves the level's own store (8 bytes a server instead of 12), and all servers change band at
+once by moving a boundary: how a new threshold takes hold in O(1).
+
+Nearly every policy is one sentence on these: send to a uniformly random server of the lowest
+non-empty level. Indices inside are unsigned (`U`): it saves the wrap-around of negative ones,
+7 % of the whole loop.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..rng import below
+
+U = np.uintp
+MOST_LEVELS = 65_536  # a server known to be longer counts as this long: order is lost only there
+
+
+class Levels(NamedTuple):
+    """All servers sorted by level. Levels run from 0 to `end.size - 2` and saturate there."""
+
+    order: np.ndarray  # int32[n], servers, lowest level first
+    place: np.ndarray  # int32[n, 2], position and level of each server, side by side
+    end: np.ndarray  # int32[levels + 1], end[i]: how many servers have a level <= i
+    low: np.ndarray  # int64[1], the lowest level that is not empty
+
+
+def make_levels(level: np.ndarray, most: int = MOST_LEVELS) -> Levels:
+    """Return the index of servers with these levels, int[n], each >= 0."""
+    level = np.minimum(np.asarray(level, np.int64), most - 1)
+    order = np.argsort(level, kind="stable").astype(np.int32)
+    place = np.empty((level.size, 2), np.int32)
+    place[order, 0] = np.arange(level.size)
+    place[:, 1] = level
+    end = np.cumsum(np.bincount(level, minlength=most + 1)).astype(np.int32)
+    return Levels(order, place, end, np.array([level.min()], np.int64))
+
+
+def lowest(levels, rng):
+    """Return a uniformly random server of the lowest non-empty level."""
+    return levels.order[U(below(rng, levels.end[U(levels.low[0])]))]
+
+
+def raise_one(levels, server):
+    """Move a server one level up."""
+    order, place, end, low = levels.order, levels.place, levels.end, levels.low
+    here, level = place[U(server), 0], place[U(server), 1]
+    if level >= end.size - 2:
+        return
+    last = end[U(level)] - 1
+    other = order[U(last)]
+    order[U(here)] = other
+    place[U(other), 0] = here
+    order[U(last)] = server
+    place[U(server), 0] = last
+    place[U(server), 1] = level + 1
+    end[U(level)] = last
+    if last == 0 and low[0] == level:
+        low[0] = level + 1
+
+
+def lower_one(levels, server):
+    """Move a server one level down; it must be above level 0."""
+    order, place, end, low = levels.order, levels.place, levels.end, levels.low
+    here, level = place[U(server), 0], place[U(server), 1]
+    first = end[U(level - 1)]
+    other = order[U(first)]
+    order[U(here)] = other
+    place[U(other), 0] = here
+    order[U(first)] = server
+    place[U(server), 0] = first
+    place[U(server), 1] = level - 1
+    end[U(level - 1)] = first + 1
+    if low[0] >= level:
+        low[0] = level - 1
+
+
+def set_level(levels, server, level):
+    """Move a server to a level, a swap for each level on the way (it is nearly always one)."""
+    level = max(0, min(level, levels.end.size - 2))
+    while levels.place[U(server), 1] < level:
+        raise_one(levels, server)
+    while levels.place[U(server), 1] > level:
+        lower_one(levels, server)
+
+
+class Bands(NamedTuple):
+    """All servers in two or three bands, band 0 first."""
+
+    order: np.ndarray  # int32[n], servers, band 0 first
+    position: np.ndarray  # int32[n], where each server stands in `order`
+    end: np.ndarray  # int64[bands], end[b]: how many servers are in bands 0 .. b; the last is n
+    size: int  # n
+
+
+def make_bands(band: np.ndarray, bands: int) -> Bands:
+    """Return the index of servers in these bands, int or bool[n], each below `bands`."""
+    band = np.asarray(band, np.int64)
+    order = np.argsort(band, kind="stable").astype(np.int32)
+    position = np.empty(band.size, np.int32)
+    position[order] = np.arange(band.size)
+    end = np.cumsum(np.bincount(band, minlength=bands)).astype(np.int64)
+    return Bands(order, position, end, band.size)
+
+
+def band_at(bands, position):
+    """Return the band of whoever stands at a position."""
+    band = 0
+    while position >= bands.end[U(band)]:
+        band += 1
+    return band
+
+
+def demote(bands, position):
+    """Move whoever stands at a position to the next band; return that server."""
+    order, end = bands.order, bands.end
+    band = band_at(bands, position)
+    server = order[U(position)]
+    last = end[U(band)] - 1
+    other = order[U(last)]
+    order[U(position)] = other
+    bands.position[U(other)] = position
+    order[U(last)] = server
+    bands.position[U(server)] = last
+    end[U(band)] = last
+    return server
+
+
+def promote(bands, server):
+    """Move a server to the band before its own."""
+    order, end = bands.order, bands.end
+    here = bands.position[U(server)]
+    before = band_at(bands, here) - 1
+    first = end[U(before)]
+    other = order[U(first)]
+    order[U(here)] = other
+    bands.position[U(other)] = here
+    order[U(first)] = server
+    bands.position[U(server)] = first
+    end[U(before)] = first + 1
+
+
+def set_band(bands, server, band):
+    """Move a server to a band, a swap for each boundary on the way."""
+    now = band_at(bands, bands.position[U(server)])
+    while now > band:
+        promote(bands, server)
+        now -= 1
+    while now < band:
+        demote(bands, bands.position[U(server)])
+        now += 1

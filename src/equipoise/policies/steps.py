@@ -1,0 +1,174 @@
+"""The order of steps when a task comes or leaves, written once for every driver.
+
+    arrival    choose; check the range; length + 1, sent + 1; tell_start, count, hear; adapt;
+               if the announcement changed: announce
+    departure  length - 1; tell_finish, count, hear
+    announce   every server learns the new value and, ascending, tells its state
+
+The caller places or removes the task itself. The simulator's kernels call `arrive` and `depart`
+inlined; the live dispatcher calls the same two by the address of one state record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compile import outline
+from .base import Blind, Fleet, Policy
+
+JOIN, LEAVE, UPDATE, ANSWER, PROBE, ANNOUNCEMENTS, CHANGES = range(7)
+MESSAGES = ("join", "leave", "update", "answer", "probe")
+OUT_OF_RANGE = -(2**62)  # what `arrive` returns when a policy named a server that does not exist
+NO_LIMIT = 2**31 - 1
+
+
+class World(NamedTuple):
+    """Everything `arrive` and `depart` read and change, for n servers and one dispatcher."""
+
+    state: Any  # the policy's memory
+    fleet: Fleet | Blind
+    length: np.ndarray  # int32[n], tasks at each server
+    sent: np.ndarray  # int64[n], tasks sent to each server so far (tracked drivers; else empty)
+    promise: np.ndarray  # int64[n], last message minus tasks sent when it was made (likewise)
+    count: np.ndarray  # int64[7], messages by kind, announcements, changes
+    announcement: np.ndarray  # int64[1], the value in force
+    limit: int  # most tasks at a server
+    choice_rng: np.ndarray  # uint64[4], the dispatcher's coins
+    server_rng: np.ndarray  # uint64[4], the servers' coins
+
+
+def make_world(
+    policy: Policy,
+    params: dict[str, Any],
+    lengths: np.ndarray,
+    *,
+    choice_rng: np.ndarray,
+    server_rng: np.ndarray,
+    limit: int | None = None,
+    bounds: np.ndarray | None = None,
+    speeds: np.ndarray | None = None,
+    announcement: int | None = None,
+    tracked: bool = True,
+) -> World:
+    """Return the world in which `policy` starts.
+
+    Parameters
+    ----------
+    lengths
+        int[n], tasks now at each server.
+    bounds
+        int64[n], the most tasks each can have as far as the dispatcher knows; `lengths` if absent.
+    tracked
+        Keep what was sent and last promised, 16 bytes a server: needed wherever a task may fail to
+        reach its server (a `limit`, live traffic) or messages take time.
+    """
+    length = np.array(lengths, np.int32)
+    known = np.array(lengths if bounds is None else bounds, np.int64)
+    speeds = np.ones(length.size) if speeds is None else speeds
+    state, value = policy.init(known, speeds, announcement, **params)
+    count = np.zeros(7, np.int64)
+    n = length.size
+    fleet = Fleet(n, length, count[PROBE : PROBE + 1]) if policy.probes else Blind(n)
+    return World(
+        state,
+        fleet,
+        length,
+        np.zeros(n if tracked else 0, np.int64),
+        known + 1 if tracked else np.zeros(0, np.int64),
+        count,
+        np.array([value], np.int64),
+        NO_LIMIT if limit is None else int(limit),
+        choice_rng,
+        server_rng,
+    )
+
+
+class Steps(NamedTuple):
+    """The steps of one policy, plain functions of a `World`."""
+
+    arrive: Callable[..., Any]  # (world) -> server; -1 - server if it was full and the task is lost
+    depart: Callable[..., Any]  # (world, server)
+    take_back: Callable[..., Any]  # (world, server): the task never reached it
+    hear_from: Callable[..., Any]  # (world, server, m, received): a message that took time
+    update: Callable[..., Any]  # (world, server): it tells its state, by the clock or at joining
+
+
+@cache
+def make_steps(policy: Policy, tracked: bool) -> Steps:
+    """Return the steps that drive `policy`; `tracked` as in `make_world`."""
+    choose, hear, adapt = policy.choose, policy.hear, policy.adapt
+    tell_start, tell_finish, tell_state = policy.tell_start, policy.tell_finish, policy.tell_state
+    learns, announces = policy.learns, policy.announces
+
+    def heard(world, server, m):
+        """A message that arrives at once: sent and received are equal, so the bound is m."""
+        if tracked:
+            world.promise[server] = m - world.sent[server]
+        hear(world.state, server, m)
+
+    def take_back(world, server):
+        """The task chosen last for `server` never reached it: what it last promised holds again."""
+        world.sent[server] -= 1
+        hear(world.state, server, world.promise[server] + world.sent[server])
+
+    @outline
+    def announce(world):
+        world.count[ANNOUNCEMENTS] += 1
+        for server in range(world.length.size):
+            m = tell_state(
+                world.length[server], world.announcement[0], world.state.par, world.server_rng
+            )
+            if m > 0:
+                world.count[ANSWER] += 1
+                heard(world, server, m)
+
+    def arrive(world):
+        server = choose(world.state, world.fleet, world.choice_rng)
+        if server < 0 or server >= world.length.size:
+            return OUT_OF_RANGE
+        length = world.length[np.uintp(server)] + 1
+        if tracked:
+            world.sent[server] += 1
+            if length > world.limit:
+                take_back(world, server)
+                return -1 - server
+        world.length[np.uintp(server)] = length
+        m = tell_start(length, world.announcement[0], world.state.par, world.server_rng)
+        if m > 0:
+            world.count[JOIN] += 1
+            heard(world, server, m)
+        if learns:
+            value = adapt(world.state)
+            if value != world.announcement[0]:
+                world.announcement[0] = value
+                world.count[CHANGES] += 1
+                if announces:
+                    announce(world)
+        return np.int64(server)
+
+    def depart(world, server):
+        length = world.length[np.uintp(server)] - 1
+        world.length[np.uintp(server)] = length
+        m = tell_finish(length, world.announcement[0], world.state.par, world.server_rng)
+        if m > 0:
+            world.count[LEAVE] += 1
+            heard(world, server, m)
+
+    def hear_from(world, server, m, received):
+        """A message made when the server had received `received` tasks from this dispatcher."""
+        world.promise[server] = m - received
+        hear(world.state, server, m - received + world.sent[server])
+
+    def update(world, server):
+        m = tell_state(
+            world.length[server], world.announcement[0], world.state.par, world.server_rng
+        )
+        if m > 0:
+            world.count[UPDATE] += 1
+            heard(world, server, m)
+
+    return Steps(arrive, depart, take_back, hear_from, update)

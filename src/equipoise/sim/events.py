@@ -1,0 +1,233 @@
+"""n servers behind one dispatcher, any arrivals, any service law: one event after the other.
+
+Tasks come as a stream of (arrival time, size) that the caller supplies in blocks, the same for
+every policy, so that policies differ in their choices alone (common random numbers). Each task
+in the system holds a slot; those in service have their departure in the calendar, those waiting
+stand in a list per server, first come first served. Departures at the instant of an arrival go
+first. Time is in seconds.
+
+As in memoryless.py the path does not depend on how a run is cut into calls.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compile import borrow, kernel
+from ..policies.base import Policy
+from ..policies.steps import OUT_OF_RANGE, make_steps
+from .calendar import drop_first, push, replace_first
+from .store import (
+    NEEDS_LEVELS,
+    NEEDS_SLOTS,
+    NEEDS_TASKS,
+    NO_SUCH_SERVER,
+    NOBODY,
+    REACHED,
+    longer,
+)
+from .tally import (
+    ARRIVALS,
+    ARRIVED,
+    BALANCED,
+    DEPARTURES,
+    FINISHED,
+    LOSSES,
+    LOST,
+    NO_TIME,
+    NOW,
+    TALLEST,
+    THRESHOLD,
+    TIME,
+    announced,
+    fallen,
+    pass_time,
+    responded,
+    risen,
+    settle,
+    started_at_once,
+    waited,
+)
+
+U = np.uintp
+PENDING_EVENTS, FREE, TAKEN, TRAIL = range(4)
+
+
+class Events(NamedTuple):
+    """The tasks of an event-driven system, and what is to come."""
+
+    server: np.ndarray  # int32[slots], where each task is
+    arrival: np.ndarray  # float64[slots], when it came, NO_TIME for tasks of the start state
+    size: np.ndarray  # float64[slots], its service time, s
+    next: np.ndarray  # int32[slots], the task waiting behind it, or the next free slot
+    head: np.ndarray  # int32[n], first task waiting at each server, NOBODY if none (queues only)
+    tail: np.ndarray  # int32[n], last task waiting
+    key: np.ndarray  # float64[slots], the calendar: times of departure, a heap
+    item: np.ndarray  # int32[slots], whose
+    counts: np.ndarray  # int64[4]: events pending; first free slot; tasks taken; trail written
+    trail: np.ndarray  # int32[k], the first k events: server of an arrival, -1 - server of a departure
+
+
+@cache
+def make_events(policy: Policy, queue: bool, limited: bool) -> Any:
+    """Return the kernel of one policy: for queues (tasks may wait) or pools, with a limit or not.
+
+    run(world, tasks, tally, times, sizes, ended, workers, until, most) takes tasks from the block
+    `times`, `sizes` (s), beginning at counts[TAKEN], until time `until` (s, events at that instant
+    included) or until `most` tasks have arrived. It returns REACHED, NEEDS_TASKS when the block is
+    used up and `ended` is false, or what must grow outside before the next call.
+    """
+    arrive, depart, *_ = make_steps(policy, limited)
+    learns = policy.learns
+
+    def events(world, tasks, tally, times, sizes, ended, workers, until, most):
+        world, tasks, tally = borrow(world), borrow(tasks), borrow(tally)
+        times, sizes = borrow(times), borrow(sizes)
+        n, levels = world.length.size, tally.least.size
+        number, now, counts = tally.number, tally.now, tasks.counts
+        key, item = tasks.key, tasks.item
+        taken, pending = counts[TAKEN], counts[PENDING_EVENTS]
+        began = now[NOW]
+        code = REACHED
+        while True:
+            if number[ARRIVED] >= most:
+                break
+            if number[TALLEST] + 3 >= levels or number[BALANCED] + 3 >= levels:
+                code = NEEDS_LEVELS
+                break
+            if counts[FREE] == NOBODY:
+                code = NEEDS_SLOTS
+                break
+            if taken >= times.size and not ended:
+                code = NEEDS_TASKS
+                break
+            coming = times[U(taken)] if taken < times.size else np.inf
+            leaving = key[0] if pending > 0 else np.inf
+            at = min(coming, leaving)
+            if at > until:
+                pass_time(tally, until, n)
+                break
+            pass_time(tally, at, n)
+            if coming < leaving:  # a task arrives
+                size = sizes[U(taken)]
+                taken += 1
+                server = arrive(world)
+                if server == OUT_OF_RANGE:
+                    code = NO_SUCH_SERVER
+                    break
+                number[ARRIVED] += 1
+                tally.sums[ARRIVALS] += 1.0
+                if counts[TRAIL] < tasks.trail.size:
+                    tasks.trail[counts[TRAIL]] = server if server >= 0 else -1 - server
+                    counts[TRAIL] += 1
+                if limited and server < 0:
+                    number[LOST] += 1
+                    tally.sums[LOSSES] += 1.0
+                    continue
+                length = world.length[U(server)]
+                risen(tally, length, n)
+                task = counts[FREE]
+                counts[FREE] = tasks.next[U(task)]
+                tasks.server[U(task)] = server
+                tasks.arrival[U(task)] = at
+                if not queue or length <= workers:
+                    push(key, item, pending, at + size, task)
+                    pending += 1
+                    if queue:
+                        started_at_once(tally)
+                else:
+                    tasks.size[U(task)] = size
+                    tasks.next[U(task)] = NOBODY
+                    if length == workers + 1:
+                        tasks.head[U(server)] = task
+                    else:
+                        tasks.next[U(tasks.tail[U(server)])] = task
+                    tasks.tail[U(server)] = task
+                if learns and world.announcement[0] != number[THRESHOLD]:
+                    announced(tally, world.announcement[0])
+            else:  # the task with the earliest departure is done
+                task = np.int64(item[0])
+                server = np.int64(tasks.server[U(task)])
+                length = np.int64(world.length[U(server)])
+                number[FINISHED] += 1
+                tally.sums[DEPARTURES] += 1.0
+                if counts[TRAIL] < tasks.trail.size:
+                    tasks.trail[counts[TRAIL]] = -1 - server
+                    counts[TRAIL] += 1
+                depart(world, server)
+                fallen(tally, length, n)
+                if tasks.arrival[U(task)] != NO_TIME:
+                    responded(tally, at - tasks.arrival[U(task)])
+                if queue and length > workers:  # the first one waiting starts
+                    starting = np.int64(tasks.head[U(server)])
+                    tasks.head[U(server)] = tasks.next[U(starting)]
+                    if tasks.arrival[U(starting)] != NO_TIME:
+                        waited(tally, at - tasks.arrival[U(starting)])
+                    replace_first(key, item, pending, at + tasks.size[U(starting)], starting)
+                else:
+                    drop_first(key, item, pending)
+                    pending -= 1
+                tasks.next[U(task)] = counts[FREE]
+                counts[FREE] = task
+        counts[TAKEN], counts[PENDING_EVENTS] = taken, pending
+        tally.sums[TIME] += now[NOW] - began
+        settle(tally)
+        return code
+
+    events.__name__ = f"events_{policy.name.replace('-', '_')}"
+    return kernel(events)
+
+
+def make_event_tasks(
+    lengths: np.ndarray, sizes: np.ndarray, workers: int, queue: bool, trail: int = 0
+) -> Events:
+    """Return the tasks of servers with these lengths, int[n]; `sizes` float64[sum of lengths], s.
+
+    The first `workers` tasks of each server are in service from time 0, the rest wait.
+    """
+    n, used = lengths.size, int(lengths.sum())
+    slots = max(1024, 2 * used)
+    server = np.zeros(slots, np.int32)
+    server[:used] = np.repeat(np.arange(n, dtype=np.int32), lengths)
+    first = np.concatenate(([0], np.cumsum(lengths)))
+    serving = np.arange(used) - np.repeat(first[:-1], lengths) < workers
+    size = np.zeros(slots)
+    size[:used] = sizes
+    next_ = np.arange(1, slots + 1, dtype=np.int32)
+    next_[-1] = NOBODY
+    head, tail = (np.full(n if queue else 0, NOBODY, np.int32) for _ in range(2))
+    some = lengths > workers
+    if queue and some.any():
+        head[some] = first[:-1][some] + workers
+        tail[some] = first[1:][some] - 1
+        next_[tail[some]] = NOBODY
+    started = np.flatnonzero(serving)
+    started = started[np.argsort(size[started], kind="stable")]  # sorted times are a heap
+    key, item = np.zeros(slots), np.zeros(slots, np.int32)
+    key[: started.size], item[: started.size] = size[started], started
+    free = used if used < slots else NOBODY
+    counts = np.array([started.size, free, 0, 0], np.int64)
+    arrival = np.full(slots, NO_TIME)
+    return Events(
+        server, arrival, size, next_, head, tail, key, item, counts, np.zeros(trail, np.int32)
+    )
+
+
+def more_event_slots(tasks: Events) -> Events:
+    """Return the same tasks with twice the slots, the new ones free."""
+    old = tasks.server.size
+    next_ = longer(tasks.next, 2 * old, 0)
+    next_[old:] = np.arange(old + 1, 2 * old + 1)
+    next_[-1] = tasks.counts[FREE]
+    tasks.counts[FREE] = old
+    return tasks._replace(
+        next=next_,
+        server=longer(tasks.server, 2 * old, 0),
+        arrival=longer(tasks.arrival, 2 * old, NO_TIME),
+        size=longer(tasks.size, 2 * old, 0.0),
+        key=longer(tasks.key, 2 * old, 0.0),
+        item=longer(tasks.item, 2 * old, 0),
+    )

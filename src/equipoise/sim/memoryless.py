@@ -1,0 +1,231 @@
+"""n servers behind one dispatcher, Poisson arrivals, exponential service.
+
+State: a slot list, one entry for each task in service, so that the next departure is a uniformly
+random slot, for pools, single servers and c workers alike: one draw and one swap. Tasks that wait
+stand in a linked list per server, so memory follows the number of tasks. Time is in mean service
+times; with `busy` tasks in service the next event comes after Exp(1) / (rate + busy).
+
+The path does not depend on how a run is cut into calls: the time of an event that lies beyond
+the end of a call is kept in `tally.now[PENDING]`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compile import borrow, kernel
+from ..policies.base import Policy
+from ..policies.steps import OUT_OF_RANGE, make_steps
+from ..rng import exponential, uniform
+from .store import (
+    NEEDS_LEVELS,
+    NEEDS_NODES,
+    NEEDS_SLOTS,
+    NO_SUCH_SERVER,
+    NOBODY,
+    REACHED,
+    longer,
+)
+from .tally import (
+    ARRIVALS,
+    ARRIVED,
+    BALANCED,
+    DEPARTURES,
+    FINISHED,
+    LOSSES,
+    LOST,
+    NO_TIME,
+    NOW,
+    PENDING,
+    TALLEST,
+    THRESHOLD,
+    TIME,
+    announced,
+    fallen,
+    pass_time,
+    responded,
+    risen,
+    settle,
+    started_at_once,
+    waited,
+)
+
+U = np.uintp
+BUSY, FREE = range(2)
+
+
+class Memoryless(NamedTuple):
+    """The tasks of a memoryless system. `busy`, `free` and the rates live in arrays to be changed."""
+
+    server: np.ndarray  # int32[slots], whose task each slot in service is
+    stamp: np.ndarray  # float64[slots], when it arrived (empty for pools: nobody waits there)
+    head: np.ndarray  # int32[n], first waiting node of each server, NOBODY if none
+    tail: np.ndarray  # int32[n], last waiting node
+    next: np.ndarray  # int32[nodes], the node behind, or the next free one
+    since: np.ndarray  # float64[nodes], when the waiting task arrived
+    counts: np.ndarray  # int64[2], slots in service; first free node
+    rng: np.ndarray  # uint64[4], the coins of arrivals and departures
+
+
+@cache
+def make_memoryless(policy: Policy, queue: bool, limited: bool) -> Any:
+    """Return the kernel of one policy: for queues (tasks may wait) or pools, with a limit or not.
+
+    run(world, tasks, tally, rate, workers, until, most) runs to time `until` (mean service times)
+    or until `most` tasks have arrived, at `rate` tasks per mean service time, all servers together;
+    it returns why it came back: REACHED, or what must grow outside before the next call.
+    """
+    arrive, depart, *_ = make_steps(policy, limited)
+    learns = policy.learns
+
+    def memoryless(world, tasks, tally, rate, workers, until, most):
+        world, tasks, tally = borrow(world), borrow(tasks), borrow(tally)
+        size, levels = world.length.size, tally.least.size
+        number, now, counts = tally.number, tally.now, tasks.counts
+        busy = counts[BUSY]
+        began = now[NOW]
+        code = REACHED
+        while True:
+            if number[ARRIVED] >= most:
+                break
+            if number[TALLEST] + 3 >= levels or number[BALANCED] + 3 >= levels:
+                code = NEEDS_LEVELS
+                break
+            if busy >= tasks.server.size:
+                code = NEEDS_SLOTS
+                break
+            if queue and counts[FREE] == NOBODY:
+                code = NEEDS_NODES
+                break
+            total_rate = rate + busy
+            at = now[PENDING]
+            if not at >= 0.0:
+                at = now[NOW] + exponential(tasks.rng) / total_rate if total_rate > 0.0 else until
+            if at >= until:
+                if total_rate > 0.0:
+                    now[PENDING] = at
+                pass_time(tally, until, size)
+                break
+            now[PENDING] = np.nan
+            pass_time(tally, at, size)
+            drawn = uniform(tasks.rng) * total_rate
+            if drawn < rate:  # a task arrives
+                server = arrive(world)
+                if server == OUT_OF_RANGE:
+                    code = NO_SUCH_SERVER
+                    break
+                number[ARRIVED] += 1
+                tally.sums[ARRIVALS] += 1.0
+                if limited and server < 0:
+                    number[LOST] += 1
+                    tally.sums[LOSSES] += 1.0
+                    continue
+                length = world.length[U(server)]
+                risen(tally, length, size)
+                if not queue:
+                    tasks.server[U(busy)] = server
+                    busy += 1
+                elif length <= workers:
+                    tasks.server[U(busy)] = server
+                    tasks.stamp[U(busy)] = at
+                    busy += 1
+                    started_at_once(tally)
+                else:
+                    node = counts[FREE]
+                    counts[FREE] = tasks.next[U(node)]
+                    tasks.next[U(node)] = NOBODY
+                    tasks.since[U(node)] = at
+                    if length == workers + 1:
+                        tasks.head[U(server)] = node
+                    else:
+                        tasks.next[U(tasks.tail[U(server)])] = node
+                    tasks.tail[U(server)] = node
+                if learns and world.announcement[0] != number[THRESHOLD]:
+                    announced(tally, world.announcement[0])
+            else:  # the task in a random slot is done
+                slot = min(int(drawn - rate), busy - 1)
+                server = np.int64(tasks.server[U(slot)])
+                length = np.int64(world.length[U(server)])
+                number[FINISHED] += 1
+                tally.sums[DEPARTURES] += 1.0
+                depart(world, server)
+                fallen(tally, length, size)
+                if queue and tasks.stamp[U(slot)] != NO_TIME:
+                    responded(tally, at - tasks.stamp[U(slot)])
+                if queue and length > workers:  # the first one waiting takes the slot
+                    node = tasks.head[U(server)]
+                    tasks.head[U(server)] = tasks.next[U(node)]
+                    since = tasks.since[U(node)]
+                    tasks.stamp[U(slot)] = since
+                    if since != NO_TIME:
+                        waited(tally, at - since)
+                    tasks.next[U(node)] = counts[FREE]
+                    counts[FREE] = node
+                else:
+                    busy -= 1
+                    tasks.server[U(slot)] = tasks.server[U(busy)]
+                    if queue:
+                        tasks.stamp[U(slot)] = tasks.stamp[U(busy)]
+        counts[BUSY] = busy
+        tally.sums[TIME] += now[NOW] - began
+        settle(tally)
+        return code
+
+    memoryless.__name__ = f"memoryless_{policy.name.replace('-', '_')}"
+    return kernel(memoryless)
+
+
+def make_tasks(lengths: np.ndarray, workers: int, queue: bool, rng: np.ndarray) -> Memoryless:
+    """Return the tasks of servers with these lengths, int[n], the first `workers` of each in service."""
+    n = lengths.size
+    serving = np.minimum(lengths, workers)
+    busy = int(serving.sum())
+    slots = max(1024, 2 * busy)
+    server = np.zeros(slots, np.int32)
+    server[:busy] = np.repeat(np.arange(n, dtype=np.int32), serving)
+    stamp = np.full(slots if queue else 0, NO_TIME)
+    head, tail = (np.full(n if queue else 0, NOBODY, np.int32) for _ in range(2))
+    next_, since, free = _waiting_lists(lengths - serving, head, tail, queue)
+    counts = np.array([busy, free], np.int64)
+    return Memoryless(server, stamp, head, tail, next_, since, counts, rng)
+
+
+def _waiting_lists(
+    waiting: np.ndarray, head: np.ndarray, tail: np.ndarray, queue: bool
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Link the tasks that wait at the start; fill `head` and `tail`; return next, since, free."""
+    if not queue:
+        return np.zeros(0, np.int32), np.zeros(0), NOBODY
+    used = int(waiting.sum())
+    nodes = max(1024, 2 * used)
+    next_ = np.arange(1, nodes + 1, dtype=np.int32)
+    next_[-1] = NOBODY
+    first = np.concatenate(([0], np.cumsum(waiting)))
+    some = waiting > 0
+    head[some] = first[:-1][some]
+    tail[some] = first[1:][some] - 1
+    next_[tail[some]] = NOBODY
+    return next_, np.full(nodes, NO_TIME), used
+
+
+def more_slots(tasks: Memoryless) -> Memoryless:
+    """Return the same tasks with twice the slots."""
+    size = 2 * tasks.server.size
+    return tasks._replace(
+        server=longer(tasks.server, size, 0),
+        stamp=longer(tasks.stamp, size, NO_TIME) if tasks.stamp.size else tasks.stamp,
+    )
+
+
+def more_nodes(tasks: Memoryless) -> Memoryless:
+    """Return the same tasks with twice the waiting nodes, the new ones free."""
+    old = tasks.next.size
+    next_ = longer(tasks.next, 2 * old, 0)
+    next_[old:] = np.arange(old + 1, 2 * old + 1)
+    next_[-1] = tasks.counts[FREE]
+    tasks.counts[FREE] = old
+    return tasks._replace(next=next_, since=longer(tasks.since, 2 * old, NO_TIME))
+

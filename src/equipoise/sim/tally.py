@@ -1,0 +1,166 @@
+"""What a kernel keeps of its run, in O(1) an event: occupancy, imbalance, thresholds, waits.
+
+`least[i]` is the number of servers with at least i tasks. Its integral over time is brought up to
+date only when it changes, and at the end of a stretch; the time-averaged occupancy q(i), the
+shares of tasks by company, and the largest length all follow from it.
+
+Imbalance is half of sum_i |q(i) - q*(i)|, q* the balanced state of the same total: with
+K = total // n it is the number of tasks beyond level K + 1, plus those at level K + 1 in excess of
+total - n K, over n. Both change by O(1) an event, K only when the total crosses a multiple of n.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..stats.histogram import BUCKETS, bucket
+from .store import longer
+
+U = np.uintp
+
+# tally.now: where a kernel stands
+NOW, PENDING, THRESHOLD_SINCE, LAST_CHANGE = range(4)
+# tally.number: integers of the same kind
+TOTAL, BALANCED, ABOVE, ARRIVED, FINISHED, LOST, TALLEST, THRESHOLD, SHORT = range(9)
+# tally.sums: one row a stretch
+TIME, TASKS, UNEVEN, WAITS, WAITED, RESPONSES, RESPONDED, ARRIVALS, DEPARTURES, LOSSES = range(10)
+SUMS = 10
+NO_TIME = -1.0  # the arrival stamp of tasks that were there at the start: their waits are not known
+
+
+class Tally(NamedTuple):
+    """Counts of where the servers stand, and sums over the stretch being run."""
+
+    now: np.ndarray  # float64[4], see the names above
+    number: np.ndarray  # int64[9], see the names above
+    least: np.ndarray  # int64[levels], servers with at least i tasks
+    since: np.ndarray  # float64[levels], when `area` was last brought up to date
+    area: np.ndarray  # float64[levels], integral of `least` over the stretch
+    sums: np.ndarray  # float64[10], see the names above
+    waits: np.ndarray  # int64[buckets], tasks by wait
+    responses: np.ndarray  # int64[buckets], tasks by response
+    thresholds: np.ndarray  # float64[levels], time at each announced value
+
+
+def make_tally(lengths: np.ndarray, levels: int, announcement: int) -> Tally:
+    """Return the tally of a run that starts at time 0 with these lengths, int[n]."""
+    n, total = lengths.size, int(lengths.sum())
+    by_length = np.bincount(lengths, minlength=levels)
+    least = by_length[::-1].cumsum()[::-1].astype(np.int64)
+    balanced = total // n
+    number = np.zeros(9, np.int64)
+    number[TOTAL], number[BALANCED] = total, balanced
+    number[ABOVE] = least[balanced + 2 :].sum()
+    number[TALLEST], number[THRESHOLD] = lengths.max(), announcement
+    now = np.zeros(4)
+    now[PENDING] = np.nan
+    return Tally(
+        now,
+        number,
+        least,
+        np.zeros(levels),
+        np.zeros(levels),
+        np.zeros(SUMS),
+        np.zeros(BUCKETS, np.int64),
+        np.zeros(BUCKETS, np.int64),
+        np.zeros(levels),
+    )
+
+
+def grown(tally: Tally, levels: int) -> Tally:
+    """Return the same tally with room for more levels."""
+
+    now = tally.now[NOW]
+    return tally._replace(
+        least=longer(tally.least, levels, 0),
+        since=longer(tally.since, levels, now),
+        area=longer(tally.area, levels, 0.0),
+        thresholds=longer(tally.thresholds, levels, 0.0),
+    )
+
+
+def pass_time(tally, now, size):
+    """Bring the integrals of total and imbalance up to `now`; between events they are constant."""
+    number, sums = tally.number, tally.sums
+    step = now - tally.now[NOW]
+    total, balanced = number[TOTAL], number[BALANCED]
+    excess = tally.least[U(balanced + 1)] - (total - size * balanced)
+    uneven = number[ABOVE] + max(excess, 0)
+    sums[TASKS] += step * total
+    sums[UNEVEN] += step * uneven
+    tally.now[NOW] = now
+
+
+def risen(tally, length, size):
+    """Book that a server now has `length` tasks, one more than before."""
+    number, least = tally.number, tally.least
+    i, now = U(length), tally.now[NOW]
+    tally.area[i] += least[i] * (now - tally.since[i])
+    tally.since[i] = now
+    least[i] += 1
+    if length > number[TALLEST]:
+        number[TALLEST] = length
+    balanced = number[BALANCED]
+    number[ABOVE] += int(length >= balanced + 2)  # no branch: it would be guessed wrong half the time
+    number[TOTAL] += 1
+    if number[TOTAL] >= size * (balanced + 1):
+        number[BALANCED] = balanced + 1
+        number[ABOVE] -= least[U(balanced + 2)]
+
+
+def fallen(tally, length, size):
+    """Book that a server has one task fewer than `length` now."""
+    number, least = tally.number, tally.least
+    i, now = U(length), tally.now[NOW]
+    tally.area[i] += least[i] * (now - tally.since[i])
+    tally.since[i] = now
+    least[i] -= 1
+    balanced = number[BALANCED]
+    number[ABOVE] -= int(length >= balanced + 2)
+    number[TOTAL] -= 1
+    if number[TOTAL] < size * balanced:
+        number[BALANCED] = balanced - 1
+        number[ABOVE] += least[U(balanced + 1)]
+
+
+def announced(tally, value):
+    """Book that another value is in force from now on; far values share the last place."""
+    now, number = tally.now, tally.number
+    at = min(number[THRESHOLD], tally.thresholds.size - 1)
+    tally.thresholds[U(at)] += now[NOW] - now[THRESHOLD_SINCE]
+    now[THRESHOLD_SINCE] = now[NOW]
+    now[LAST_CHANGE] = now[NOW]
+    number[THRESHOLD] = value
+
+
+def waited(tally, wait):
+    """Book the wait of a task that starts."""
+    tally.sums[WAITS] += wait
+    tally.sums[WAITED] += 1.0
+    tally.waits[U(bucket(wait))] += 1
+
+
+def started_at_once(tally):
+    """Book a task that did not wait."""
+    tally.sums[WAITED] += 1.0
+    tally.waits[0] += 1
+
+
+def responded(tally, response):
+    """Book the response of a task that has finished."""
+    tally.sums[RESPONSES] += response
+    tally.sums[RESPONDED] += 1.0
+    tally.responses[U(bucket(response))] += 1
+
+
+def settle(tally):
+    """Bring every integral up to now, at the end of a stretch."""
+    now = tally.now[NOW]
+    for i in range(tally.number[TALLEST] + 2):
+        tally.area[i] += tally.least[i] * (now - tally.since[i])
+        tally.since[i] = now
+    at = min(tally.number[THRESHOLD], tally.thresholds.size - 1)
+    tally.thresholds[at] += now - tally.now[THRESHOLD_SINCE]
+    tally.now[THRESHOLD_SINCE] = now
