@@ -1,0 +1,118 @@
+"""The tasks of one run, block by block: when each comes and how long it takes.
+
+Poisson streams of piecewise-constant rate are exact: with L(t) the integral of the rate
+and E_1, E_2, ... the points of a Poisson stream of rate 1, the arrivals are L^-1(E_i)
+(Cinlar 1975, the inversion method). An interval of rate 0 has no points because L stands
+still there, and no interval is skipped.
+
+All streams are made in chunks of fixed size and handed out in blocks of any size, so the
+tasks do not depend on how a run is cut into blocks, and memory does not depend on its
+length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import numpy as np
+
+from equipoise.scenario.trace import Recording
+
+CHUNK = 65536
+
+Tasks = tuple[np.ndarray, np.ndarray]  # times float64[k], sizes float64[k], both in s
+
+
+class Sampler(Protocol):
+    """A law of service times."""
+
+    def sample(self, generator: np.random.Generator, k: int) -> np.ndarray: ...
+
+
+class TaskStream:
+    """Tasks in order of arrival, taken block by block until there are none."""
+
+    def __init__(self, chunks: Iterable[Tasks]) -> None:
+        self._chunks = iter(chunks)
+        self._times = self._sizes = np.empty(0)
+        self._next = 0
+
+    def block(self, most: int = CHUNK) -> Tasks:
+        """Return the next tasks, at least one and at most `most`; none when the traffic has ended.
+
+        Returns (times, sizes): float64[k] each, in seconds; times ascend, from one block to
+        the next too. The arrays are views, to be read only.
+        """
+        if most < 1:
+            raise ValueError(f"a block holds at least 1 task, not {most}")
+        while self._next == len(self._times):
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return self._times[:0], self._sizes[:0]
+            self._times, self._sizes = chunk
+            self._next = 0
+        block = slice(self._next, min(self._next + most, len(self._times)))
+        self._next = block.stop
+        return self._times[block], self._sizes[block]
+
+
+def poisson_times(
+    edges: np.ndarray, rates: np.ndarray, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Yield the arrivals of a Poisson stream, float64[k] seconds at a time.
+
+    `rates` float64[k] tasks/s are in force from `edges[i]` to `edges[i + 1]`, float64[k + 1]
+    s; the last edge may be infinite.
+    """
+    expected = np.concatenate(([0.0], np.cumsum(rates * np.diff(edges))))
+    passed = 0.0
+    while passed < expected[-1]:
+        points = passed + np.cumsum(rng.standard_exponential(CHUNK))
+        passed = float(points[-1])
+        if passed >= expected[-1]:
+            points = points[: np.searchsorted(points, expected[-1], side="left")]
+        # The last interval that starts at or below the point: never one of rate 0.
+        interval = np.searchsorted(expected, points, side="right") - 1
+        yield edges[interval] + (points - expected[interval]) / rates[interval]
+
+
+def with_sizes(
+    times: Iterable[np.ndarray], law: Sampler, rng: np.random.Generator
+) -> Iterator[Tasks]:
+    """Yield (times, sizes), each task with a service time of its own."""
+    for some in times:
+        yield some, law.sample(rng, len(some))
+
+
+def copied(
+    recording: Recording, scale: int, jitter: float, rng: np.random.Generator
+) -> Iterator[Tasks]:
+    """Yield (times, sizes) with every recorded task `scale` times, in order of arrival.
+
+    The first copy is where it was recorded, each other one later by an amount uniform on
+    [0, jitter) s. Sizes are those recorded, or empty where the recording has none. Kept
+    in memory: the copies that belong after what was yielded so far.
+    """
+    times = recording.times
+    sizes = np.empty(0) if recording.sizes is None else recording.sizes
+    step = max(1, CHUNK // scale)
+    late_times, late_sizes = np.empty(0), np.empty(0)
+    for start in range(0, len(times), step):
+        here = times[start : start + step]
+        moved = np.zeros((len(here), scale))
+        moved[:, 1:] = rng.uniform(0.0, jitter, (len(here), scale - 1))
+        new_times = np.concatenate((late_times, (here[:, None] + moved).ravel()))
+        order = np.argsort(new_times, kind="stable")
+        new_times = new_times[order]
+        new_sizes = sizes
+        if len(sizes):
+            copies = np.repeat(sizes[start : start + step], scale)
+            new_sizes = np.concatenate((late_sizes, copies))[order]
+        if start + step < len(times):
+            done = int(np.searchsorted(new_times, times[start + step], side="left"))
+        else:
+            done = len(new_times)
+        late_times, late_sizes = new_times[done:], new_sizes[done:]
+        if done:
+            yield new_times[:done], new_sizes[:done]
