@@ -2,7 +2,7 @@
 
 The bucket of a time is read off the bits of its double: 64 buckets an octave, 1.6 % wide at the
 most, no logarithm. Exact zeros (tasks that did not wait) have a bucket of their own. In the
-unit of the caller the buckets reach from 2^-30 to 2^34; what lies outside goes to the first or last.
+unit of the caller the buckets reach from 2^-30 to 2^34; what lies outside goes to the ends.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OFFSET = (1023 + LOWEST) * PER_OCTAVE
 BUCKETS = (HIGHEST - LOWEST) * PER_OCTAVE + 1  # one more for zero
 
 
-def bucket(value):
+def bucket(value: float) -> int:
     """Return the bucket of a time >= 0, from 0 (exactly zero, or less) to BUCKETS - 1."""
     if value <= 0.0:
         return 0
