@@ -30,18 +30,14 @@ from .store import (
     longer,
 )
 from .tally import (
-    ARRIVALS,
     ARRIVED,
     BALANCED,
-    DEPARTURES,
     FINISHED,
-    LOSSES,
     LOST,
     NO_TIME,
     NOW,
     TALLEST,
     THRESHOLD,
-    TIME,
     announced,
     fallen,
     pass_time,
@@ -90,7 +86,6 @@ def make_events(policy: Policy, queue: bool, limited: bool) -> Any:
         number, now, counts = tally.number, tally.now, tasks.counts
         key, item = tasks.key, tasks.item
         taken, pending = counts[TAKEN], counts[PENDING_EVENTS]
-        began = now[NOW]
         code = REACHED
         while True:
             if number[ARRIVED] >= most:
@@ -119,13 +114,11 @@ def make_events(policy: Policy, queue: bool, limited: bool) -> Any:
                     code = NO_SUCH_SERVER
                     break
                 number[ARRIVED] += 1
-                tally.sums[ARRIVALS] += 1.0
                 if counts[TRAIL] < tasks.trail.size:
                     tasks.trail[counts[TRAIL]] = server if server >= 0 else -1 - server
                     counts[TRAIL] += 1
                 if limited and server < 0:
                     number[LOST] += 1
-                    tally.sums[LOSSES] += 1.0
                     continue
                 length = world.length[U(server)]
                 risen(tally, length, n)
@@ -153,7 +146,6 @@ def make_events(policy: Policy, queue: bool, limited: bool) -> Any:
                 server = np.int64(tasks.server[U(task)])
                 length = np.int64(world.length[U(server)])
                 number[FINISHED] += 1
-                tally.sums[DEPARTURES] += 1.0
                 if counts[TRAIL] < tasks.trail.size:
                     tasks.trail[counts[TRAIL]] = -1 - server
                     counts[TRAIL] += 1
@@ -173,7 +165,6 @@ def make_events(policy: Policy, queue: bool, limited: bool) -> Any:
                 tasks.next[U(task)] = counts[FREE]
                 counts[FREE] = task
         counts[TAKEN], counts[PENDING_EVENTS] = taken, pending
-        tally.sums[TIME] += now[NOW] - began
         settle(tally)
         return code
 

@@ -30,19 +30,15 @@ from .store import (
     longer,
 )
 from .tally import (
-    ARRIVALS,
     ARRIVED,
     BALANCED,
-    DEPARTURES,
     FINISHED,
-    LOSSES,
     LOST,
     NO_TIME,
     NOW,
     PENDING,
     TALLEST,
     THRESHOLD,
-    TIME,
     announced,
     fallen,
     pass_time,
@@ -86,7 +82,6 @@ def make_memoryless(policy: Policy, queue: bool, limited: bool) -> Any:
         size, levels = world.length.size, tally.least.size
         number, now, counts = tally.number, tally.now, tasks.counts
         busy = counts[BUSY]
-        began = now[NOW]
         code = REACHED
         while True:
             if number[ARRIVED] >= most:
@@ -118,10 +113,8 @@ def make_memoryless(policy: Policy, queue: bool, limited: bool) -> Any:
                     code = NO_SUCH_SERVER
                     break
                 number[ARRIVED] += 1
-                tally.sums[ARRIVALS] += 1.0
                 if limited and server < 0:
                     number[LOST] += 1
-                    tally.sums[LOSSES] += 1.0
                     continue
                 length = world.length[U(server)]
                 risen(tally, length, size)
@@ -150,7 +143,6 @@ def make_memoryless(policy: Policy, queue: bool, limited: bool) -> Any:
                 server = np.int64(tasks.server[U(slot)])
                 length = np.int64(world.length[U(server)])
                 number[FINISHED] += 1
-                tally.sums[DEPARTURES] += 1.0
                 depart(world, server)
                 fallen(tally, length, size)
                 if queue and tasks.stamp[U(slot)] != NO_TIME:
@@ -170,7 +162,6 @@ def make_memoryless(policy: Policy, queue: bool, limited: bool) -> Any:
                     if queue:
                         tasks.stamp[U(slot)] = tasks.stamp[U(busy)]
         counts[BUSY] = busy
-        tally.sums[TIME] += now[NOW] - began
         settle(tally)
         return code
 

@@ -30,6 +30,9 @@ ROWS, STRETCHES = 50, 10
 ANY = 2**62  # no bound on the number of tasks
 ALL_AT_ONCE = 2**31 - 1  # workers of a pool
 KERNELS = ("memoryless", "events")
+# the columns of Record.sums: integrals and sums over a stretch, in seconds and tasks
+TIME, TASKS, UNEVEN, WAITS, WAITED, RESPONSES, RESPONDED, ARRIVALS, DEPARTURES, LOSSES = range(10)
+SUMS = 10
 ARRIVALS_SEED, SERVICE_SEED, POLICY_SEED, SERVERS_SEED, START_SEED = range(5)
 
 
@@ -41,7 +44,7 @@ class Interrupted(Exception):
 class Record:
     """What one replication did. Times in s; `ROWS` rows, fewer if there were fewer tasks."""
 
-    sums: np.ndarray  # float64[stretches, 10], columns as named in tally.py
+    sums: np.ndarray  # float64[stretches, 10], columns as named above
     row_of: np.ndarray  # int64[stretches], the row each stretch belongs to
     ends: np.ndarray  # float64[rows], when each row ended, s
     area: list[np.ndarray]  # each row: float64[levels], integral of servers with >= i tasks, s
@@ -302,6 +305,7 @@ class _Book:
     rows: list[dict[str, Any]] = field(default_factory=list)
     path: list[tuple[float, ...]] = field(default_factory=list)
     said: Any = 0  # messages counted up to the end of the last row
+    before: Any = 0  # running totals at the end of the last stretch
 
     def begin_stretch(self, row: int) -> None:
         """Go on in this row, or close the last one and begin this."""
@@ -312,15 +316,27 @@ class _Book:
     def end_stretch(self) -> None:
         """Take over what the stretch summed up, and start its sums anew."""
         tally, n = self.driver.tally, self.driver.lengths.size
-        sums = tally.sums.copy()
-        sums[[t.TIME, t.TASKS, t.UNEVEN, t.WAITS, t.RESPONSES]] *= self.driver.unit
-        self.sums.append(sums)
-        tally.sums[:] = 0
+        totals = self._totals()
+        self.sums.append(totals - self.before)
+        self.before = totals
         least = tally.least[1:]
         mean, threshold = tally.number[t.TOTAL] / n, tally.number[t.THRESHOLD]
         now = tally.now[t.NOW] * self.driver.unit
         shortest, longest = np.count_nonzero(least == n), np.count_nonzero(least)
         self.path.append((now, mean, shortest, longest, threshold))
+
+    def _totals(self) -> np.ndarray:
+        """Return what has come together since the row began, float64[10]; counts since time 0."""
+        tally, unit = self.driver.tally, self.driver.unit
+        number, sums = tally.number, tally.sums
+        totals = np.empty(SUMS)
+        totals[TIME] = tally.now[t.NOW] * unit
+        totals[TASKS] = tally.area[1:].sum() * unit
+        totals[UNEVEN] = sums[t.UNEVEN] * unit
+        totals[[WAITS, WAITED]] = sums[t.WAITS] * unit, tally.waits.sum()
+        totals[[RESPONSES, RESPONDED]] = sums[t.RESPONSES] * unit, tally.responses.sum()
+        totals[[ARRIVALS, DEPARTURES, LOSSES]] = number[[t.ARRIVED, t.FINISHED, t.LOST]]
+        return totals
 
     def _close_row(self) -> None:
         tally, count, unit = self.driver.tally, self.driver.world.count, self.driver.unit
@@ -336,8 +352,9 @@ class _Book:
             }
         )
         self.said = count.copy()
-        for array in (tally.area, tally.waits, tally.responses, tally.thresholds):
+        for array in (tally.area, tally.waits, tally.responses, tally.thresholds, tally.sums):
             array[:] = 0
+        self.before = self._totals()
 
     def record(self) -> Record:
         """Close the last row and return all of it."""

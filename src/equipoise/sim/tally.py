@@ -24,9 +24,8 @@ U = np.uintp
 NOW, PENDING, THRESHOLD_SINCE, LAST_CHANGE = range(4)
 # tally.number: integers of the same kind
 TOTAL, BALANCED, ABOVE, ARRIVED, FINISHED, LOST, TALLEST, THRESHOLD, SHORT = range(9)
-# tally.sums: one row a stretch
-TIME, TASKS, UNEVEN, WAITS, WAITED, RESPONSES, RESPONDED, ARRIVALS, DEPARTURES, LOSSES = range(10)
-SUMS = 10
+# tally.sums: what is added up over a stretch; all else follows from counts and areas at its ends
+UNEVEN, WAITS, RESPONSES = range(3)
 NO_TIME = -1.0  # the arrival stamp of tasks that were there at the start: their waits are not known
 
 
@@ -38,7 +37,7 @@ class Tally(NamedTuple):
     least: np.ndarray  # int64[levels], servers with at least i tasks
     since: np.ndarray  # float64[levels], when `area` was last brought up to date
     area: np.ndarray  # float64[levels], integral of `least` over the stretch
-    sums: np.ndarray  # float64[10], see the names above
+    sums: np.ndarray  # float64[3], see the names above
     waits: np.ndarray  # int64[buckets], tasks by wait
     responses: np.ndarray  # int64[buckets], tasks by response
     thresholds: np.ndarray  # float64[levels], time at each announced value
@@ -62,7 +61,7 @@ def make_tally(lengths: np.ndarray, levels: int, announcement: int) -> Tally:
         least,
         np.zeros(levels),
         np.zeros(levels),
-        np.zeros(SUMS),
+        np.zeros(3),
         np.zeros(BUCKETS, np.int64),
         np.zeros(BUCKETS, np.int64),
         np.zeros(levels),
@@ -82,14 +81,10 @@ def grown(tally: Tally, levels: int) -> Tally:
 
 
 def pass_time(tally, now, size):
-    """Bring the integrals of total and imbalance up to `now`; between events they are constant."""
-    number, sums = tally.number, tally.sums
-    step = now - tally.now[NOW]
-    total, balanced = number[TOTAL], number[BALANCED]
-    excess = tally.least[U(balanced + 1)] - (total - size * balanced)
-    uneven = number[ABOVE] + max(excess, 0)
-    sums[TASKS] += step * total
-    sums[UNEVEN] += step * uneven
+    """Go on to `now`: the imbalance was constant until then."""
+    number, balanced = tally.number, tally.number[BALANCED]
+    excess = tally.least[U(balanced + 1)] - (number[TOTAL] - size * balanced)
+    tally.sums[UNEVEN] += (now - tally.now[NOW]) * (number[ABOVE] + max(excess, 0))
     tally.now[NOW] = now
 
 
@@ -138,20 +133,17 @@ def announced(tally, value):
 def waited(tally, wait):
     """Book the wait of a task that starts."""
     tally.sums[WAITS] += wait
-    tally.sums[WAITED] += 1.0
     tally.waits[U(bucket(wait))] += 1
 
 
 def started_at_once(tally):
     """Book a task that did not wait."""
-    tally.sums[WAITED] += 1.0
     tally.waits[0] += 1
 
 
 def responded(tally, response):
     """Book the response of a task that has finished."""
     tally.sums[RESPONSES] += response
-    tally.sums[RESPONDED] += 1.0
     tally.responses[U(bucket(response))] += 1
 
 
