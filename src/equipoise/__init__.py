@@ -1,1 +1,88 @@
-"""Equipoise: load-balancing policies, written once, driven by equations, simulation and traffic."""
+"""Equipoise: load-balancing policies, written once, driven by equations, simulation and traffic.
+
+    import equipoise as eq
+
+    s = eq.Scenario.from_toml("chat.toml")
+    eq.compare(s, ["jsq-d", eq.Threshold(level=8)])
+
+Names are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .errors import (
+        EquipoiseError,
+        PolicyError,
+        PolicyMismatch,
+        ScenarioError,
+        TraceError,
+        UnstableError,
+    )
+    from .policies import POLICIES, Param, Policy, PolicySpec, ask, resolve
+    from .policies.jbt import Jbt
+    from .policies.jiq import Jiq
+    from .policies.jsq import Jsq
+    from .policies.jsq_d import JsqD
+    from .policies.learning_threshold import LearningThreshold
+    from .policies.random import Random
+    from .policies.round_robin import RoundRobin
+    from .policies.threshold import Threshold
+    from .report.compare import compare
+    from .report.results import Comparison, PolicyResult, Simulation
+    from .report.simulate import simulate
+    from .scenario import Scenario
+    from .stats import Estimate
+    from .theory.limits import LIMITS
+
+_HOME = {
+    "errors": (
+        "EquipoiseError",
+        "PolicyError",
+        "PolicyMismatch",
+        "ScenarioError",
+        "TraceError",
+        "UnstableError",
+    ),
+    "policies": ("POLICIES", "Param", "Policy", "PolicySpec", "ask", "resolve"),
+    "report.compare": ("compare",),
+    "report.results": ("Comparison", "PolicyResult", "Simulation"),
+    "report.simulate": ("simulate",),
+    "scenario": ("Scenario",),
+    "stats": ("Estimate",),
+    "theory.limits": ("LIMITS",),
+}
+_CONSTRUCTORS = (
+    "Jbt",
+    "Jiq",
+    "Jsq",
+    "JsqD",
+    "LearningThreshold",
+    "Random",
+    "RoundRobin",
+    "Threshold",
+)
+_WHERE = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = ["__version__", *_WHERE, *_CONSTRUCTORS]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version("equipoise")
+    if name in _WHERE:
+        value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
+    elif name in _CONSTRUCTORS:
+        value = import_module(".policies", __name__).CONSTRUCTORS[name]
+    else:
+        raise AttributeError(f"module 'equipoise' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

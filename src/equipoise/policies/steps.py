@@ -92,9 +92,12 @@ class Steps(NamedTuple):
 
     arrive: Callable[..., Any]  # (world) -> server; -1 - server if it was full and the task is lost
     depart: Callable[..., Any]  # (world, server)
-    take_back: Callable[..., Any]  # (world, server): the task never reached it
+    take_back: Callable[..., Any]  # (world, server): its last task, counted there, never reached it
     hear_from: Callable[..., Any]  # (world, server, m, received): a message that took time
     update: Callable[..., Any]  # (world, server): it tells its state, by the clock or at joining
+    send: Callable[..., Any]  # (world) -> server: the dispatcher's half of an arrival, but `learn`
+    left: Callable[..., Any]  # (world, server): the dispatcher's half of a departure
+    learn: Callable[..., Any]  # (world) -> announcement, after the messages of a start were heard
 
 
 @cache
@@ -110,10 +113,14 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
             world.promise[server] = m - world.sent[server]
         hear(world.state, server, m)
 
-    def take_back(world, server):
-        """The task chosen last for `server` never reached it: what it last promised holds again."""
+    def unsend(world, server):
+        """A task chosen for `server` is not sent: what the server last promised holds again."""
         world.sent[server] -= 1
         hear(world.state, server, world.promise[server] + world.sent[server])
+
+    def take_back(world, server):
+        world.length[server] -= 1
+        unsend(world, server)
 
     @outline
     def announce(world):
@@ -126,6 +133,29 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
                 world.count[ANSWER] += 1
                 heard(world, server, m)
 
+    def send(world):
+        server = choose(world.state, world.fleet, world.choice_rng)
+        if server < 0 or server >= world.length.size:
+            return OUT_OF_RANGE
+        world.sent[server] += 1
+        world.length[server] += 1
+        if world.length[server] > world.limit:
+            take_back(world, server)
+            return np.int64(-1 - server)
+        return np.int64(server)
+
+    def left(world, server):
+        world.length[server] -= 1
+
+    def learn(world):
+        value = adapt(world.state)
+        if value != world.announcement[0]:
+            world.announcement[0] = value
+            world.count[CHANGES] += 1
+            if announces:
+                world.count[ANNOUNCEMENTS] += 1
+        return np.int64(value)
+
     def arrive(world):
         server = choose(world.state, world.fleet, world.choice_rng)
         if server < 0 or server >= world.length.size:
@@ -134,7 +164,7 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
         if tracked:
             world.sent[server] += 1
             if length > world.limit:
-                take_back(world, server)
+                unsend(world, server)
                 return -1 - server
         world.length[np.uintp(server)] = length
         m = tell_start(length, world.announcement[0], world.state.par, world.server_rng)
@@ -171,4 +201,4 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
             world.count[UPDATE] += 1
             heard(world, server, m)
 
-    return Steps(arrive, depart, take_back, hear_from, update)
+    return Steps(arrive, depart, take_back, hear_from, update, send, left, learn)

@@ -1,0 +1,1 @@
+"""What the equations say: limits of many servers, exact small cases. Never a simulation."""

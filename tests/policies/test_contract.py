@@ -1,0 +1,251 @@
+"""What every policy must keep, registered or a user's: the seam's promises, tested."""
+
+import inspect
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from policies.harness import (
+    believed_below,
+    compiled_drive,
+    index_of,
+    plain_drive,
+    promises,
+    specs,
+    watched,
+    world_of,
+)
+
+import equipoise
+from equipoise.live.core import Core
+from equipoise.policies import POLICIES, PolicySpec
+from equipoise.policies.base import Blind
+from equipoise.policies.levels import Bands, Levels, band_at
+from equipoise.policies.steps import MESSAGES, PROBE, make_steps
+from equipoise.rng import below, make_rng
+from equipoise.scenario import Scenario
+from equipoise.sim.run import POLICY_SEED, SERVERS_SEED, replicate, seeds
+
+every_policy = pytest.mark.parametrize("spec", specs(), ids=str)
+starts = st.lists(st.integers(0, 6), min_size=4, max_size=9)
+scripts = st.lists(st.integers(-4, 40), min_size=1, max_size=60)
+
+
+@every_policy
+@given(start=starts, seed=st.integers(0, 2**32), script=scripts)
+def test_compiled_and_plain_python_choose_alike(spec, start, seed, script):
+    """What runs in simulation and in front of traffic is what we can read and step through."""
+    servers, world = compiled_drive(spec, start, seed, script)
+    plain = list(plain_drive(spec, start, seed, script))
+
+    assert servers == [server for _, server in plain]
+    if plain:
+        last = plain[-1][0]
+        assert (world.count == last.count).all()
+        assert (world.choice_rng == last.choice_rng).all()
+
+
+@every_policy
+@pytest.mark.parametrize("discipline", ["fcfs", "pool"])
+def test_simulator_and_live_core_choose_the_same_servers(spec, discipline):
+    """One recorded sequence of events; what was simulated is, choice for choice, what is served."""
+    n, load = 12, {"fcfs": 0.95, "pool": 3.5}[discipline]
+    scenario = Scenario.simple(servers=n, discipline=discipline, load=load, tasks=1500)
+    record = replicate(scenario, spec, 0, kernel="events", trail=3000)
+    streams = seeds(scenario.run.seed, 0)
+    core = Core(spec, [f"server {i}" for i in range(n)])
+    core.world.choice_rng[:] = make_rng(streams[POLICY_SEED])
+    core.world.server_rng[:] = make_rng(streams[SERVERS_SEED])
+
+    chosen, held = [], [[] for _ in range(n)]
+    for event in record.trail[: record.events].tolist():
+        if event >= 0:
+            slot = core.choose()
+            chosen.append((event, slot.server.index))
+            held[event].append(slot)
+        else:
+            core.finished(held[-1 - event].pop())
+
+    assert len(chosen) == 1500
+    assert all(simulated == live for simulated, live in chosen)
+
+
+@every_policy
+def test_simulator_and_live_core_lose_the_same_tasks_at_full_servers(spec):
+    n = 8
+    scenario = Scenario.simple(servers=n, discipline="fcfs", load=1.3, limit=3, tasks=800)
+    record = replicate(scenario, spec, 0, kernel="events", trail=1600)
+    streams = seeds(scenario.run.seed, 0)
+    core = Core(spec, map(str, range(n)), limit=3)
+    core.world.choice_rng[:] = make_rng(streams[POLICY_SEED])
+    core.world.server_rng[:] = make_rng(streams[SERVERS_SEED])
+
+    held, lost, steps = [[] for _ in range(n)], 0, 0
+    for event in record.trail[: record.events].tolist():
+        steps += 1
+        if event < 0:
+            core.finished(held[-1 - event].pop())
+        elif (slot := core.choose()) is None:
+            lost += 1
+        else:
+            assert slot.server.index == event
+            held[event].append(slot)
+
+    assert lost == record.lost > 0
+    assert steps == record.events
+
+
+@every_policy
+@given(start=starts, seed=st.integers(0, 2**32), script=scripts)
+def test_memory_equals_the_true_state_after_every_event(spec, start, seed, script):
+    """With instant messages bands are the colors of the true lengths, and levels the lengths."""
+    for world, _ in plain_drive(spec, start, seed, script):
+        index = index_of(world)
+        if isinstance(index, Levels):
+            assert (index.place[:, 1] == world.length).all()
+        elif isinstance(index, Bands):
+            bounds = [*promises(world, spec), 2**40]
+            bands = [band_at(index, index.position[s]) for s in range(world.length.size)]
+            true = [next(b for b, m in enumerate(bounds) if x < m) for x in world.length]
+            if spec.policy.name == "jiq":  # a token is used up: an idle server is told of once
+                assert all(band >= color for band, color in zip(bands, true, strict=True))
+            else:
+                assert bands == true
+
+
+@every_policy
+@given(start=starts, seed=st.integers(0, 2**32), script=scripts, limit=st.integers(1, 7))
+def test_beliefs_are_never_below_the_truth_when_tasks_are_lost(spec, start, seed, script, limit):
+    start = [min(length, limit) for length in start]
+    for world, _ in plain_drive(spec, start, seed, script, limit):
+        assert (world.length < believed_below(world, spec)).all()
+        assert world.length.max() <= limit
+
+
+@every_policy
+@given(start=starts, seed=st.integers(0, 2**32), script=scripts)
+def test_messages_counted_are_messages_sent_and_none_is_a_lie(spec, start, seed, script):
+    """At most one message on a start and one on a finish; each says fewer than m, and it is so."""
+    seen: list[tuple[str, int]] = []
+    noted = replace_policy(spec, watched(spec.policy, seen))
+    before = 0
+    for world, _ in plain_drive(noted, start, seed, script):
+        new = Counter(kind for kind, _ in seen[before:])
+        before = len(seen)
+        assert new["join"] + new["leave"] <= 1
+        kinds = Counter(kind for kind, _ in seen)
+        for i, kind in enumerate(MESSAGES):
+            if i != PROBE:
+                assert world.count[i] == kinds[kind]
+
+
+@every_policy
+def test_only_a_policy_that_probes_can_see_lengths(spec):
+    world = world_of(spec, [1, 2, 3, 4, 5])
+
+    if spec.policy.probes:
+        assert world.fleet.length is world.length
+    else:
+        assert world.fleet == Blind(5)
+    source = inspect.getsource(inspect.getmodule(spec.policy.choose))
+    assert ("ask(" in source) == spec.policy.probes
+
+
+@every_policy
+@given(seed=st.integers(0, 2**32), moves=st.lists(st.integers(0, 99), min_size=1, max_size=80))
+def test_servers_may_come_and_go_at_any_moment(spec, seed, moves):
+    """`init` again at any moment, from any bounds, and going on is legal; no slot is lost."""
+    core = Core(spec, ["a", "b", "c", "d", "e"], seed=seed)
+    held, next_name = [], 0
+    for move in moves:
+        kind, pick = move % 5, move // 5
+        if kind == 0 and len(core.servers) > 1:
+            core.left(core.servers[pick % len(core.servers)].name)
+        elif kind == 1 and len(core.servers) < 9:
+            core.joined(f"new {next_name}", length=None if pick % 2 else 0)
+            next_name += 1
+        elif kind == 2 and held:
+            core.finished(held.pop(pick % len(held)))
+        elif kind == 3 and held:
+            core.not_sent(held.pop(pick % len(held)))
+        else:
+            held.append(core.choose())
+        assert (core.world.length >= 0).all()
+        assert (core.world.length < believed_below(core.world, spec)).all()
+    for slot in held:
+        core.finished(slot)
+
+    assert set(core.lengths().values()) == {0}
+
+
+@pytest.mark.parametrize("spec", [s for s in specs() if not s.policy.learns], ids=str)
+@given(seed=st.integers(0, 2**32), delays=st.lists(st.integers(0, 12), min_size=20, max_size=80))
+def test_beliefs_hold_however_late_messages_are(spec, seed, delays):
+    """Own sends added, a promise stays true, whatever overtook it on its way."""
+    world, steps = world_of(spec, [0] * 5, seed), make_steps(spec.policy, True)
+    coins, params = make_rng(seed + 7), world.state.par
+    length, received, present = [0] * 5, [0] * 5, []
+    on_the_way: list[tuple[int, int, int, int]] = []  # due, server, m, received when it was made
+
+    def say(m, server, now, delay):
+        if m > 0:
+            on_the_way.append((now + delay, server, m, received[server]))
+
+    for now, delay in enumerate(delays):
+        due = sorted(message for message in on_the_way if message[0] <= now)
+        on_the_way = [message for message in on_the_way if message[0] > now]
+        for _, server, m, had in due:
+            steps.hear_from(world, server, m, had)
+        if present and delay % 3 == 0:
+            server = present.pop(below(coins, len(present)))
+            length[server] -= 1
+            world.length[server] -= 1
+            tell = spec.policy.tell_finish
+        else:
+            server = int(steps.send(world))
+            length[server] += 1
+            received[server] += 1
+            present.append(server)
+            tell = spec.policy.tell_start
+        say(tell(length[server], world.announcement[0], params, coins), server, now, delay)
+        assert (np.array(length) < believed_below(world, spec)).all()
+
+
+@every_policy
+def test_facts_are_stated(spec):
+    policy = spec.policy
+
+    assert policy.about
+    assert policy.source
+    assert policy.cost
+    assert policy.memory >= 0
+    assert inspect.getmodule(policy.choose).__doc__
+    assert all(param.meaning for param in policy.params.values())
+    camel = "".join(word.capitalize() for word in policy.name.split("-"))
+    assert getattr(equipoise, camel)(**spec.params).label == spec.label
+
+
+@every_policy
+def test_tasks_are_spread_over_all_servers_when_nothing_distinguishes_them(spec):
+    """Ties are uniform: from equal lengths each of n servers is the first choice 1/n of the time."""
+    n, runs = 4, 400
+    first = Counter(int(next(plain_drive(spec, [3] * n, seed, [-1]))[1]) for seed in range(runs))
+
+    if spec.policy.name == "round-robin":
+        assert set(first) == {0}
+    else:
+        error = (runs * (1 / n) * (1 - 1 / n)) ** 0.5
+        assert all(abs(first[s] - runs / n) < 4 * error for s in range(n))
+
+
+def test_registry_names_are_unique_and_match_their_files():
+    for name, policy in POLICIES.items():
+        module = inspect.getmodule(policy.choose).__name__
+        assert module.rpartition(".")[2] == name.replace("-", "_")
+
+
+def replace_policy(spec: PolicySpec, policy) -> PolicySpec:
+    return replace(spec, policy=policy)
