@@ -68,7 +68,7 @@ _CONSTRUCTORS = (
 )
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = ["__version__", *_WHERE, *_CONSTRUCTORS]  # noqa: PLE0604
+__all__ = ["__version__", *_WHERE, *_CONSTRUCTORS]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,6 +20,7 @@ a call from Python passes one integer (0.12 us) instead of a tuple of arrays (1 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -35,7 +36,7 @@ import numpy as np
 from numba import njit
 from numba.core import caching, cgutils
 from numba.core import types as nb
-from numba.core.errors import NumbaError
+from numba.core.errors import NumbaError as NumbaError
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
@@ -70,7 +71,7 @@ def compiled_by(intrinsic_form: Any) -> Callable[[Any], Any]:
 
 
 def compiled_as(other: Any) -> Callable[[Any], Any]:
-    """Mark a plain function that compiles from `other` plain code, for what the two must say apart."""
+    """Mark a plain function that compiles from `other` plain code: the two must say it apart."""
 
     def mark(function: Any) -> Any:
         function.__compiled_as__ = other
@@ -80,7 +81,7 @@ def compiled_as(other: Any) -> Callable[[Any], Any]:
 
 
 def outline(function: Any) -> Any:
-    """Mark a function that is called, not inlined: rare and large, such as a sweep over all servers."""
+    """Mark a function that is called, not inlined: rare and large, such as a sweep."""
     function.__outline__ = True
     return function
 
@@ -99,15 +100,12 @@ def twin(function: Any) -> Any:
 def kernel(function: Any) -> Any:
     """Return the compiled form of an outermost function, found on disk if its content was seen."""
     made = njit(**OPTIONS)(_substituted(function))
-    try:
-        made._cache = _ContentCache(function, content_key(function))
-    except (AttributeError, TypeError, OSError):  # numba changed, or nowhere to write
-        pass
+    _keep_on_disk(made, function, lambda: content_key(function))
     return made
 
 
 def first_reason(error: NumbaError) -> str:
-    """Return what numba objects to, in one line: its message without the trace of how it got there."""
+    """Return what numba objects to, in one line, without how it got there."""
     lines = [line.strip() for line in str(error).splitlines()]
     noise = ("Failed in", "During:", "File ", "def ", "<source", "[", "This error", "- ", "^", "*")
     said = [line for line in lines if line and not line.startswith(noise)]
@@ -127,7 +125,8 @@ def _substituted(function: types.FunctionType) -> types.FunctionType:
         if name in names or name == "__name__"
     }
     closure = tuple(
-        types.CellType(_substitute(cell.cell_contents, names)) for cell in function.__closure__ or ()
+        types.CellType(_substitute(cell.cell_contents, names))
+        for cell in function.__closure__ or ()
     )
     made = types.FunctionType(
         function.__code__, scope, function.__name__, function.__defaults__, closure or None
@@ -145,7 +144,7 @@ def _substitute(value: Any, names: set[str]) -> Any:
 
 
 def _shadow(module: types.ModuleType, names: set[str]) -> types.ModuleType:
-    """A stand-in for `module` whose functions are twins, so that `levels.draw(...)` compiles too."""
+    """A stand-in for `module` whose functions are twins: `levels.draw(...)` compiles too."""
     used = frozenset(name for name in names if hasattr(module, name))
     key = (module.__name__, used)
     if key not in _shadows:
@@ -263,6 +262,13 @@ def cache_folder() -> Path:
     return Path(base) / "equipoise" / "kernels"
 
 
+def _keep_on_disk(made: Any, function: Any, key: Callable[[], str]) -> None:
+    """Give a compiled function its place in the cache; without one it still works, just later."""
+    # TypeError: content without a name; AttributeError: numba changed; OSError: nowhere to write
+    with contextlib.suppress(TypeError, AttributeError, OSError):
+        made._cache = _ContentCache(function, key())
+
+
 class _ContentCache(caching.FunctionCache):
     """numba's on-disk cache, with entries named by content instead of file and date."""
 
@@ -345,7 +351,7 @@ def _uncounted(context: Any, builder: Any, typ: Any, value: Any) -> Any:
         array.meminfo = cgutils.get_null_value(array.meminfo.type)
         array.parent = cgutils.get_null_value(array.parent.type)
         return array._getvalue()
-    if isinstance(typ, nb.BaseTuple):
+    if isinstance(typ, nb.BaseTuple):  # type: ignore[attr-defined]
         for i, part in enumerate(typ):
             bare = _uncounted(context, builder, part, builder.extract_value(value, i))
             value = builder.insert_value(value, bare, i)
@@ -413,7 +419,7 @@ def keep_view(value: Any) -> np.ndarray:
 
 
 def view_at(typ: Any) -> Any:
-    """Return a function of an address that gives back the tuple stored there, of numba type `typ`."""
+    """Return a function of an address: it gives back the tuple of numba type `typ` there."""
 
     @intrinsic
     def load(typing_context, address):
@@ -445,10 +451,9 @@ def by_address(function: Any, example: Any, arguments: int = 0) -> Any:
     call = calls[arguments]
     call.__name__ = f"at_address_{function.__name__}"
     made = njit(**OPTIONS)(call)
-    try:
-        key = hashlib.sha256(f"{content_key(function)} {typ} {arguments}".encode()).hexdigest()
-        made._cache = _ContentCache(call, key)
-    except (AttributeError, TypeError, OSError):
-        pass
+    what = f" {typ} {arguments}".encode()
+    _keep_on_disk(
+        made, call, lambda: hashlib.sha256(content_key(function).encode() + what).hexdigest()
+    )
     _at_address[function, typ, arguments] = made
     return made

@@ -227,7 +227,7 @@ class Core:
         self._up.append(server)
 
     def _release(self, slot: Slot) -> Server | None:
-        """Mark a slot released; None if it already was, else its server (perhaps gone: index -1)."""
+        """Mark a slot released; None if it was before, else its server (if gone, index -1)."""
         if slot.released:
             self.spurious += 1
             return None

@@ -55,9 +55,7 @@ def alpha_of(servers, alpha=None, max_load=None):
     return max(0.0, min(MAX_LOAD / (MAX_LOAD + 1), 1 - 2 / servers))
 
 
-def init(
-    bounds, speeds, announcement, alpha=None, max_load=None, step=1, level=0, rule="tokens"
-):
+def init(bounds, speeds, announcement, alpha=None, max_load=None, step=1, level=0, rule="tokens"):
     n = len(bounds)
     level = level if announcement is None else int(announcement)
     params = LearningParams(step, alpha_of(n, alpha, max_load) * n, rule == "program")
@@ -137,7 +135,9 @@ POLICY = Policy(
         "max_load": Param(None, float, "the largest load to be learnt; sets alpha", above=0),
         "step": Param(1, int, "how far the threshold moves, and h = l + step", least=1),
         "level": Param(0, int, "the first threshold", least=0),
-        "rule": Param("tokens", str, "the paper's rule, or its program's", choices=("tokens", "program")),
+        "rule": Param(
+            "tokens", str, "the paper's rule, or its program's", choices=("tokens", "program")
+        ),
     },
     announces=True,
     check=check,

@@ -1,7 +1,7 @@
 """A policy with its parameters, however it was written: a name, a label, a table, a constructor.
 
-    "jsq"   "threshold(level=9)"   "mine.py:NEIGHBOURS(reach=2)"   {"name": "jsq-d", "d": 3}
-    Threshold(level=9)             a Policy                        a PolicySpec
+"jsq"   "threshold(level=9)"   "mine.py:NEIGHBOURS(reach=2)"   {"name": "jsq-d", "d": 3}
+Threshold(level=9)             a Policy                        a PolicySpec
 """
 
 from __future__ import annotations

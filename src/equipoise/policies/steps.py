@@ -34,7 +34,7 @@ class World(NamedTuple):
     length: np.ndarray  # int32[n], tasks at each server
     sent: np.ndarray  # int64[n], tasks sent to each server so far (tracked drivers; else empty)
     promise: np.ndarray  # int64[n], last message minus tasks sent when it was made (likewise)
-    count: np.ndarray  # int64[7], messages by kind, announcements, changes
+    count: np.ndarray  # type: ignore[assignment]  # int64[7], messages, announcements, changes
     announcement: np.ndarray  # int64[1], the value in force
     limit: int  # most tasks at a server
     choice_rng: np.ndarray  # uint64[4], the dispatcher's coins

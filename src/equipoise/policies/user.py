@@ -50,7 +50,7 @@ def _load_module(file: Path, shown: str) -> Any:
     if key not in _loaded:
         name = f"equipoise_user_{file.stem}"
         spec = importlib.util.spec_from_file_location(name, file)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module  # numba finds the classes of a cached kernel by this name
         try:

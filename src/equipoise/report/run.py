@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from itertools import combinations
@@ -80,7 +79,7 @@ def run_all(
     *,
     kernel: str,
     progress: Progress | None,
-    workers: int | None,
+    workers: int,
 ) -> list[list[Record]]:
     """Return the records of each policy's replications, run on `workers` threads.
 
@@ -102,7 +101,6 @@ def run_all(
             scenario, spec, replication, kernel=kernel, on_progress=step, stopped=stop.is_set
         )
 
-    workers = workers or len(os.sched_getaffinity(0))
     with ThreadPoolExecutor(workers) as pool:
         try:
             jobs = [[pool.submit(one, spec, r) for r in range(count)] for spec in specs]
@@ -138,9 +136,10 @@ def study(
     specs = specs_of(scenario, policies)
     chosen = pick_kernel(scenario, kernel)
     offered = scenario.load_table()  # reads a trace now, once, before the threads need it
-    began = time.perf_counter()
+    workers = workers or len(os.sched_getaffinity(0))
     records = run_all(scenario, specs, kernel=chosen, progress=progress, workers=workers)
-    seconds = time.perf_counter() - began
+    at_once = min(workers, len(specs) * scenario.run.replications)
+    seconds = sum(record.seconds for each in records for record in each) / at_once
 
     found = [warm_up_rows(scenario, each) for each in records]
     first = max(rows for rows, _ in found)

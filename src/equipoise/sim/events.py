@@ -35,7 +35,6 @@ from .tally import (
     FINISHED,
     LOST,
     NO_TIME,
-    NOW,
     TALLEST,
     THRESHOLD,
     announced,
@@ -64,7 +63,9 @@ class Events(NamedTuple):
     key: np.ndarray  # float64[slots], the calendar: times of departure, a heap
     item: np.ndarray  # int32[slots], whose
     counts: np.ndarray  # int64[4]: events pending; first free slot; tasks taken; trail written
-    trail: np.ndarray  # int32[k], the first k events: server of an arrival, -1 - server of a departure
+    trail: (
+        np.ndarray
+    )  # int32[k], the first k events: server of an arrival, -1 - server of a departure
 
 
 @cache
@@ -83,7 +84,7 @@ def make_events(policy: Policy, queue: bool, limited: bool) -> Any:
         world, tasks, tally = borrow(world), borrow(tasks), borrow(tally)
         times, sizes = borrow(times), borrow(sizes)
         n, levels = world.length.size, tally.least.size
-        number, now, counts = tally.number, tally.now, tasks.counts
+        number, counts = tally.number, tasks.counts
         key, item = tasks.key, tasks.item
         taken, pending = counts[TAKEN], counts[PENDING_EVENTS]
         code = REACHED

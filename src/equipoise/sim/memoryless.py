@@ -54,7 +54,7 @@ BUSY, FREE = range(2)
 
 
 class Memoryless(NamedTuple):
-    """The tasks of a memoryless system. `busy`, `free` and the rates live in arrays to be changed."""
+    """The tasks of a memoryless system, in service and waiting."""
 
     server: np.ndarray  # int32[slots], whose task each slot in service is
     stamp: np.ndarray  # float64[slots], when it arrived (empty for pools: nobody waits there)
@@ -170,7 +170,7 @@ def make_memoryless(policy: Policy, queue: bool, limited: bool) -> Any:
 
 
 def make_tasks(lengths: np.ndarray, workers: int, queue: bool, rng: np.ndarray) -> Memoryless:
-    """Return the tasks of servers with these lengths, int[n], the first `workers` of each in service."""
+    """Return the tasks of servers with these lengths, int[n], `workers` of each in service."""
     n = lengths.size
     serving = np.minimum(lengths, workers)
     busy = int(serving.sum())
@@ -219,4 +219,3 @@ def more_nodes(tasks: Memoryless) -> Memoryless:
     next_[-1] = tasks.counts[FREE]
     tasks.counts[FREE] = old
     return tasks._replace(next=next_, since=longer(tasks.since, 2 * old, NO_TIME))
-

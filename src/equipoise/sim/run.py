@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..policies.spec import PolicySpec
 from ..policies.steps import CHANGES, World, make_world
 from ..policies.user import out_of_range
 from ..rng import make_rng
-from ..scenario import Scenario, TaskStream
+from ..scenario import Scenario, TaskStream, TraceService
 from ..stats.histogram import edges
 from . import tally as t
 from .events import TAKEN, make_event_tasks, make_events, more_event_slots
@@ -61,6 +62,7 @@ class Record:
     lost: int
     last_change: float | None  # s, None if the threshold never moved
     events: int
+    seconds: float  # that the kernel took, compilation not counted
     trail: np.ndarray  # int32[k], the first events if they were asked for (events.py)
 
     def edges(self) -> np.ndarray:
@@ -116,7 +118,10 @@ def replicate(
     PolicyError
         If the policy names a server that does not exist, or raises.
     """
-    driver = (_Memoryless if kernel == "memoryless" else _Events)(scenario, spec, replication, trail)
+    driver = (_Memoryless if kernel == "memoryless" else _Events)(
+        scenario, spec, replication, trail
+    )
+    driver.compile()
     book = _Book(driver)
     for row, until, most, share in _stretches(scenario, driver):
         if stopped():
@@ -172,6 +177,7 @@ class _Driver:
         self.workers = servers.workers if self.queue else ALL_AT_ONCE
         self.streams = seeds(scenario.run.seed, replication)
         self.lengths = scenario.start_lengths()
+        self.seconds = 0.0
         limited = servers.limit is not None
         self.limited = limited
         self.world: World = make_world(
@@ -193,10 +199,18 @@ class _Driver:
 
     def call(self, *arguments: Any) -> int:
         """Run the kernel; turn what a user's policy raises into one line."""
+        began = perf_counter()
         try:
             return int(self.kernel(self.world, self.tasks, self.tally, *arguments))
         except Exception as error:
             raise _explained(self.spec, error) from error
+        finally:
+            self.seconds += perf_counter() - began
+
+    def compile(self) -> None:
+        """Compile the kernel, or find it on disk: a run to time 0 does nothing else."""
+        self.run(0.0, 0)
+        self.seconds = 0.0
 
     def grow(self, code: int) -> None:
         if code == NEEDS_LEVELS:
@@ -207,6 +221,10 @@ class _Driver:
 
     kernel: Any
     tasks: Any
+
+    def run(self, until: float, most: int) -> None:
+        """Go on to time `until`, s, or until `most` tasks have come."""
+        raise NotImplementedError
 
 
 class _Memoryless(_Driver):
@@ -225,7 +243,6 @@ class _Memoryless(_Driver):
         self.piece = 0
 
     def run(self, until: float, most: int) -> None:
-        """Go on to time `until`, s, or until `most` tasks have come."""
         until /= self.unit
         while True:
             over = self.piece >= self.rates.size
@@ -263,7 +280,6 @@ class _Events(_Driver):
         self.ended = False
 
     def run(self, until: float, most: int) -> None:
-        """Go on to time `until`, s, or until `most` tasks have come."""
         while True:
             if until == np.inf and self.ended and self.tasks.counts[TAKEN] == self.times.size:
                 return
@@ -290,8 +306,10 @@ def _start_sizes(scenario: Scenario, k: int, generator: np.random.Generator) -> 
     """
     if k == 0:
         return np.zeros(0)
-    if scenario.given == "traffic":
-        return generator.choice(scenario.recording.sizes, k)
+    if isinstance(scenario.service, TraceService):
+        sizes = scenario.recording.sizes
+        assert sizes is not None
+        return generator.choice(sizes, k)
     return scenario.service.sample(generator, k)
 
 
@@ -322,7 +340,7 @@ class _Book:
         least = tally.least[1:]
         mean, threshold = tally.number[t.TOTAL] / n, tally.number[t.THRESHOLD]
         now = tally.now[t.NOW] * self.driver.unit
-        shortest, longest = np.count_nonzero(least == n), np.count_nonzero(least)
+        shortest, longest = int(np.count_nonzero(least == n)), int(np.count_nonzero(least))
         self.path.append((now, mean, shortest, longest, threshold))
 
     def _totals(self) -> np.ndarray:
@@ -386,6 +404,7 @@ class _Book:
             lost=int(number[t.LOST]),
             last_change=float(now[t.LAST_CHANGE]) * driver.unit if moved else None,
             events=int(number[t.ARRIVED] + number[t.FINISHED]),
+            seconds=driver.seconds,
             trail=getattr(driver.tasks, "trail", np.zeros(0, np.int32)),
         )
 

@@ -98,7 +98,9 @@ def risen(tally, length, size):
     if length > number[TALLEST]:
         number[TALLEST] = length
     balanced = number[BALANCED]
-    number[ABOVE] += int(length >= balanced + 2)  # no branch: it would be guessed wrong half the time
+    number[ABOVE] += int(
+        length >= balanced + 2
+    )  # no branch: it would be guessed wrong half the time
     number[TOTAL] += 1
     if number[TOTAL] >= size * (balanced + 1):
         number[BALANCED] = balanced + 1

@@ -1,0 +1,160 @@
+"""What several commands share: the scenario, by file or by flags, and the run."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from ..scenario import Scenario
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# The flags that describe a simple scenario, in the order of `--help`.
+SIMPLE = ("servers", "discipline", "load", "rate", "service", "workers", "limit")
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """The options of `scenario_arguments`, as they were given; None where they were not."""
+
+    scenario: str | None
+    trace: str | None
+    simple: dict[str, Any]
+    run: dict[str, Any]
+
+    @classmethod
+    def take(cls, options: dict[str, Any]) -> Asked:
+        """Take them out of a command's keyword arguments."""
+        simple = {name: options.pop(name) for name in SIMPLE}
+        run = {name: options.pop(name) for name in ("seed", "replications", "duration", "tasks")}
+        return cls(
+            scenario=options.pop("scenario"),
+            trace=options.pop("trace"),
+            simple={name: value for name, value in simple.items() if value is not None},
+            run={name: value for name, value in run.items() if value is not None},
+        )
+
+    def read(self) -> Scenario:
+        """Return the scenario that was asked for.
+
+        Raises
+        ------
+        click.UsageError
+            If there is neither a file nor flags, or both.
+        ScenarioError, TraceError
+            If what the file or the flags say is wrong.
+        """
+        if self.scenario is None and not self.simple:
+            raise click.UsageError(
+                "name a scenario file, or describe a scenario: "
+                "--servers 100 --discipline fcfs --load 0.9"
+            )
+        if self.scenario is not None and self.simple:
+            flags = ", ".join(f"--{name}" for name in self.simple)
+            raise click.UsageError(
+                f"{flags} would contradict {self.scenario}: give the file or the flags, "
+                "or change the file"
+            )
+        if self.scenario is None and "servers" not in self.simple:
+            raise click.UsageError("--servers is missing: how many servers are there?")
+        if "duration" in self.run and "tasks" in self.run:
+            raise click.UsageError("--duration and --tasks both say when to stop; give one")
+        if self.scenario is None and self.trace is not None:
+            raise click.UsageError(
+                "--trace needs a scenario file whose [trace] table names its columns"
+            )
+
+        from ..scenario import Scenario
+
+        if self.scenario is not None:
+            scenario = Scenario.from_toml(self.scenario, trace=self.trace)
+        else:
+            scenario = Scenario.simple(**self.simple)
+        return scenario.with_run(**self.run) if self.run else scenario
+
+
+def scenario_arguments(command: Function) -> Function:
+    """Give a command SCENARIO, the flags that do without a file, and those of the run."""
+    options = [
+        click.argument("scenario", required=False, type=click.Path()),
+        click.option("--servers", type=int, metavar="N", help="How many servers."),
+        click.option(
+            "--discipline",
+            type=click.Choice(["pool", "fcfs"]),
+            help="pool: a server works on all its tasks at once; fcfs: on one after the other.",
+        ),
+        click.option(
+            "--load",
+            type=float,
+            metavar="X",
+            help="Offered tasks per server for pools; fraction of the capacity for fcfs.",
+        ),
+        click.option("--rate", type=float, metavar="X", help="Or tasks per second, all servers."),
+        click.option(
+            "--service",
+            metavar="LAW",
+            help="Law of the service time in seconds, e.g. 'lognormal(mean=0.2, scv=4)'. "
+            "[default: exponential(mean=1)]",
+        ),
+        click.option("--workers", type=int, metavar="K", help="Workers of an fcfs server."),
+        click.option("--limit", type=int, metavar="K", help="Most tasks at a server."),
+        click.option(
+            "--trace",
+            type=click.Path(),
+            metavar="FILE",
+            help="Recorded tasks to replay, read as the scenario's [trace] table says.",
+        ),
+        click.option("--seed", type=int, metavar="N", help="Seed of everything random."),
+        click.option("--replications", type=int, metavar="R", help="Independent runs."),
+        click.option("--duration", type=float, metavar="S", help="Length of a run in seconds."),
+        click.option("--tasks", type=int, metavar="N", help="Or in tasks."),
+        click.option(
+            "--kernel",
+            type=click.Choice(["auto", "memoryless", "events"]),
+            default="auto",
+            show_default=True,
+            help="Which simulation kernel to run.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def again(seed: int) -> str:
+    """Return what to type to get the answer of the current command again, seed included."""
+    context = click.get_current_context()
+    words = ["equipoise", str(context.info_name)]
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if not given or name in ("report", "as_json", "as_csv", "seed"):
+            continue
+        value = context.params[name]
+        for one in value if isinstance(value, tuple) else (value,):
+            option = [] if isinstance(parameter, click.Argument) else [parameter.opts[0]]
+            words += [*option, str(one)]
+    return shlex.join([*words, "--seed", str(seed)])
+
+
+def complete_policies(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Offer the names of the policies, also after a comma."""
+    from click.shell_completion import CompletionItem
+
+    from ..policies import POLICIES
+
+    start, comma, last = incomplete.rpartition(",")
+    return [
+        CompletionItem(start + comma + name, help=policy.about)
+        for name, policy in POLICIES.items()
+        if name.startswith(last)
+    ]
