@@ -1,0 +1,108 @@
+"""Whatever is registered is documented, and what the documents show exists."""
+
+import importlib
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from equipoise.cli.main import COMMANDS, cli
+from equipoise.policies import POLICIES
+from equipoise.theory.limits import LIMITS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"), key=str)
+READERS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+
+def commands_in(text):
+    """Yield the commands of a page that are whole: a synopsis has brackets or capital letters."""
+    for line in re.findall(r"^(?:    |\$ )(equipoise .*)$", text, re.MULTILINE):
+        command = re.split(r" >{1,2} ", line)[0]
+        if not re.search(r"[\[|]|\b[A-Z]\b", command):
+            yield command
+
+
+SHOWN = [
+    pytest.param(command, id=f"{page.relative_to(ROOT)}: {command}")
+    for page in READERS
+    for command in commands_in(page.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_has_a_page_that_tells_its_parameters_and_source(name):
+    page = (DOCS / "policies" / f"{name}.md").read_text(encoding="utf-8")
+    policy = POLICIES[name]
+
+    assert page.startswith(f"# {name}\n")
+    assert "## Source" in page
+    assert f"--policy {name}" in page or f"--policy '{name}(" in page
+    for parameter in policy.params:
+        assert f"| `{parameter}` |" in page, parameter
+
+
+def test_no_page_tells_of_a_policy_that_is_gone():
+    assert {page.stem for page in (DOCS / "policies").glob("*.md")} == set(POLICIES)
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_every_limit_is_named_on_its_policys_page(name):
+    page = (DOCS / "policies" / f"{name}.md").read_text(encoding="utf-8")
+
+    assert LIMITS[name].drift.__module__ in page
+    assert "rest_point" in page
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_a_page_that_names_its_options(name):
+    page = (DOCS / "commands" / f"{name}.md").read_text(encoding="utf-8")
+    compare = (DOCS / "commands" / "compare.md").read_text(encoding="utf-8")
+    command = importlib.import_module(f"equipoise.cli.{name}").command
+
+    assert page.startswith(f"# equipoise {name}\n")
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            option = max(parameter.opts, key=len)
+            # simulate's page refers to that of compare for what they share
+            assert option in page + (compare if name == "simulate" else ""), option
+
+
+def test_no_page_tells_of_a_command_that_is_gone():
+    assert {page.stem for page in (DOCS / "commands").glob("*.md")} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_every_page_is_in_the_table_of_contents(page):
+    name = str(page.relative_to(DOCS).with_suffix(""))
+
+    assert name == "index" or f"\n{name}\n" in (DOCS / "index.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("line", SHOWN)
+def test_every_command_shown_is_one_that_the_command_line_accepts(line):
+    _, name, *arguments = shlex.split(line)
+    command = cli.get_command(click.Context(cli), name)
+
+    assert command is not None
+    command.make_context(name, arguments)
+
+
+def test_there_are_commands_to_check():
+    assert len(SHOWN) > 20
+
+
+def test_the_python_page_does_what_it_says(tmp_path, monkeypatch):
+    page = (DOCS / "python.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    names = {}
+    exec(code, names)
+
+    assert names["comparison"].best.label == "jsq"
+    assert (tmp_path / "compare.html").stat().st_size > 10_000
