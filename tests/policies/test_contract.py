@@ -230,7 +230,7 @@ def test_facts_are_stated(spec):
 
 @every_policy
 def test_tasks_are_spread_over_all_servers_when_nothing_distinguishes_them(spec):
-    """Ties are uniform: from equal lengths each of n servers is the first choice 1/n of the time."""
+    """Ties are uniform: from equal lengths each server is the first choice 1/n of the time."""
     n, runs = 4, 400
     first = Counter(int(next(plain_drive(spec, [3] * n, seed, [-1]))[1]) for seed in range(runs))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EquipoiseError, PolicyMismatch
+from ..errors import EquipoiseError, PolicyMismatch, ScenarioError
 from ..policies import Policy, PolicySpec, resolve, unique_labels
 from ..policies.user import try_plain
 from ..scenario import Scenario
@@ -101,19 +102,19 @@ def run_all(
             scenario, spec, replication, kernel=kernel, on_progress=step, stopped=stop.is_set
         )
 
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            jobs = [[pool.submit(one, spec, r) for r in range(count)] for spec in specs]
-            waiting = {job for each in jobs for job in each}
-            while waiting:  # in short waits, so that Ctrl-C is heard at once
-                finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_EXCEPTION)
-                for job in finished:
-                    job.result()
-            return [[job.result() for job in each] for each in jobs]
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
+    pool = ThreadPoolExecutor(workers)
+    try:
+        jobs = [[pool.submit(one, spec, r) for r in range(count)] for spec in specs]
+        waiting = {job for each in jobs for job in each}
+        while waiting:  # in short waits, so that Ctrl-C is heard at once
+            finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_EXCEPTION)
+            for job in finished:
+                job.result()
+        return [[job.result() for job in each] for each in jobs]
+    finally:
+        stop.set()
+        # a kernel that is being compiled cannot be stopped, and nobody who interrupts waits for it
+        pool.shutdown(wait=sys.exc_info()[0] is not KeyboardInterrupt, cancel_futures=True)
 
 
 def study(
@@ -133,6 +134,7 @@ def study(
         raise EquipoiseError(f"confidence = {confidence} must lie between 0 and 1, e.g. 0.95")
     if rank_by is not None and rank_by not in METRICS:
         raise EquipoiseError(f"no metric is called '{rank_by}'; they are: {', '.join(METRICS)}")
+    _check_warm_up(scenario)
     specs = specs_of(scenario, policies)
     chosen = pick_kernel(scenario, kernel)
     offered = scenario.load_table()  # reads a trace now, once, before the threads need it
@@ -175,6 +177,16 @@ def study(
         offered=offered,
         notes=tuple(notes),
     )
+
+
+def _check_warm_up(scenario: Scenario) -> None:
+    """Refuse a given warm-up that leaves nothing to measure."""
+    warm_up, horizon = scenario.run.warm_up, scenario.horizon
+    if warm_up != "auto" and horizon is not None and float(warm_up) >= horizon:
+        raise ScenarioError(
+            f"run.warm_up = {warm_up:g}: leaves nothing of the {horizon:g} s of traffic to "
+            "measure; take a shorter one"
+        )
 
 
 def default_rank(scenario: Scenario) -> str:

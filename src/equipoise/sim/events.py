@@ -58,7 +58,7 @@ class Events(NamedTuple):
     arrival: np.ndarray  # float64[slots], when it came, NO_TIME for tasks of the start state
     size: np.ndarray  # float64[slots], its service time, s
     next: np.ndarray  # int32[slots], the task waiting behind it, or the next free slot
-    head: np.ndarray  # int32[n], first task waiting at each server, NOBODY if none (queues only)
+    head: np.ndarray  # int32[n], first task waiting at each server, NOBODY if none
     tail: np.ndarray  # int32[n], last task waiting
     key: np.ndarray  # float64[slots], the calendar: times of departure, a heap
     item: np.ndarray  # int32[slots], whose
@@ -69,8 +69,8 @@ class Events(NamedTuple):
 
 
 @cache
-def make_events(policy: Policy, queue: bool, limited: bool) -> Any:
-    """Return the kernel of one policy: for queues (tasks may wait) or pools, with a limit or not.
+def make_events(policy: Policy, limited: bool) -> Any:
+    """Return the kernel of one policy, with a limit or not; pools are servers of many workers.
 
     run(world, tasks, tally, times, sizes, ended, workers, until, most) takes tasks from the block
     `times`, `sizes` (s), beginning at counts[TAKEN], until time `until` (s, events at that instant
@@ -127,11 +127,10 @@ def make_events(policy: Policy, queue: bool, limited: bool) -> Any:
                 counts[FREE] = tasks.next[U(task)]
                 tasks.server[U(task)] = server
                 tasks.arrival[U(task)] = at
-                if not queue or length <= workers:
+                if length <= workers:
                     push(key, item, pending, at + size, task)
                     pending += 1
-                    if queue:
-                        started_at_once(tally)
+                    started_at_once(tally)
                 else:
                     tasks.size[U(task)] = size
                     tasks.next[U(task)] = NOBODY
@@ -154,7 +153,7 @@ def make_events(policy: Policy, queue: bool, limited: bool) -> Any:
                 fallen(tally, length, n)
                 if tasks.arrival[U(task)] != NO_TIME:
                     responded(tally, at - tasks.arrival[U(task)])
-                if queue and length > workers:  # the first one waiting starts
+                if length > workers:  # the first one waiting starts
                     starting = np.int64(tasks.head[U(server)])
                     tasks.head[U(server)] = tasks.next[U(starting)]
                     if tasks.arrival[U(starting)] != NO_TIME:
@@ -174,7 +173,7 @@ def make_events(policy: Policy, queue: bool, limited: bool) -> Any:
 
 
 def make_event_tasks(
-    lengths: np.ndarray, sizes: np.ndarray, workers: int, queue: bool, trail: int = 0
+    lengths: np.ndarray, sizes: np.ndarray, workers: int, trail: int = 0
 ) -> Events:
     """Return the tasks of servers with these lengths, int[n]; `sizes` float64[sum of lengths], s.
 
@@ -190,9 +189,9 @@ def make_event_tasks(
     size[:used] = sizes
     next_ = np.arange(1, slots + 1, dtype=np.int32)
     next_[-1] = NOBODY
-    head, tail = (np.full(n if queue else 0, NOBODY, np.int32) for _ in range(2))
+    head, tail = (np.full(n, NOBODY, np.int32) for _ in range(2))
     some = lengths > workers
-    if queue and some.any():
+    if some.any():
         head[some] = first[:-1][some] + workers
         tail[some] = first[1:][some] - 1
         next_[tail[some]] = NOBODY

@@ -269,13 +269,13 @@ class _Events(_Driver):
 
     def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
         super().__init__(scenario, spec, replication)
-        self.kernel = make_events(spec.policy, self.queue, self.limited)
+        self.kernel = make_events(spec.policy, self.limited)
         self.stream: TaskStream = scenario.task_stream(
             self.streams[ARRIVALS_SEED], self.streams[SERVICE_SEED]
         )
         generator = np.random.default_rng(self.streams[START_SEED])
         sizes = _start_sizes(scenario, int(self.lengths.sum()), generator)
-        self.tasks = make_event_tasks(self.lengths, sizes, self.workers, self.queue, trail)
+        self.tasks = make_event_tasks(self.lengths, sizes, self.workers, trail)
         self.times = self.sizes = np.zeros(0)
         self.ended = False
 
