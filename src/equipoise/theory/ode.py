@@ -38,16 +38,17 @@ def trajectory(
     times = np.asarray(times, dtype=float)
     # solve_ivp never ends on times that are not finite
     if not times.size or times[0] < 0 or not np.isfinite(times).all() or (np.diff(times) < 0).any():
-        raise EquipoiseError("times must ascend from 0 on and be finite")
-    solved = solve_ivp(
-        lambda _, x: drift(x),
-        (0.0, max(times[-1], 1e-12)),
-        np.asarray(start, dtype=float),
-        method="DOP853",
-        t_eval=times,
-        rtol=TOLERANCE,
-        atol=TOLERANCE,
-    )
+        raise EquipoiseError("times must ascend from 0 on")
+    with np.errstate(divide="ignore", invalid="ignore"):  # its first step, from almost nothing
+        solved = solve_ivp(
+            lambda _, x: drift(x),
+            (0.0, max(times[-1], 1e-12)),
+            np.asarray(start, dtype=float),
+            method="DOP853",
+            t_eval=times,
+            rtol=TOLERANCE,
+            atol=TOLERANCE,
+        )
     if not solved.success:
         raise EquipoiseError(f"the integration stopped at t = {solved.t[-1]:g}: {solved.message}")
     return solved.y.T
