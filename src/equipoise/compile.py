@@ -293,6 +293,9 @@ class _ContentCache(caching.FunctionCache):
             found = super().load_overload(sig, target_context)
         except Exception:  # a broken or foreign entry: compile anew, overwrite it
             found = None
+        # a class that was stored by value comes back as another one: it would never be found again
+        if found is not None and tuple(found.signature.args) != tuple(getattr(sig, "args", sig)):
+            found = None
         if found is None:
             counters.misses += 1
         else:

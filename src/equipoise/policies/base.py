@@ -36,6 +36,7 @@ import numpy as np
 from ..errors import PolicyError
 
 UNKNOWN = 2**40  # a bound that says nothing
+LARGEST = 2**31 - 1  # of whole-number parameters: sums of two still fit
 REQUIRED = ...  # the default of a parameter that must be given
 
 
@@ -128,6 +129,10 @@ class Param:
         """
         if value is None and self.default is None:
             return None
+        if self.kind is int and isinstance(value, int) and abs(value) > LARGEST:
+            raise PolicyError(
+                f"{policy}: {name} = {value} must be a whole number of at most {LARGEST}"
+            )
         good = isinstance(value, self.kind) and not (self.kind is not bool and value is True)
         if self.kind is float and isinstance(value, int) and not isinstance(value, bool):
             value, good = float(value), True

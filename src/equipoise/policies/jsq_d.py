@@ -33,8 +33,9 @@ def init(bounds, speeds, announcement, d=2, replacement=False):
     n = len(bounds)
     if not replacement:
         d = min(d, n)
-    deck = not replacement and 2 * d > n  # beyond half of the fleet redraws would pile up: shuffle
-    return JsqDState(JsqDParams(d, replacement), np.arange(n if deck else d, dtype=np.int64)), 0
+    # beyond half of the fleet redraws would pile up: shuffle instead
+    size = 0 if replacement else n if 2 * d > n else d
+    return JsqDState(JsqDParams(d, replacement), np.arange(size, dtype=np.int64)), 0
 
 
 def draw(state, fleet, rng, i):
