@@ -37,7 +37,12 @@ def trajectory(
 
     times = np.asarray(times, dtype=float)
     # solve_ivp never ends on times that are not finite
-    if not times.size or times[0] < 0 or not np.isfinite(times).all() or (np.diff(times) <= 0).any():
+    if (
+        not times.size
+        or times[0] < 0
+        or not np.isfinite(times).all()
+        or (np.diff(times) <= 0).any()
+    ):
         raise EquipoiseError("times must ascend from 0 on")
     with np.errstate(divide="ignore", invalid="ignore"):  # its first step, from almost nothing
         solved = solve_ivp(
