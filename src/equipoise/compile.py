@@ -24,6 +24,7 @@ import contextlib
 import hashlib
 import os
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -46,6 +47,7 @@ _FOREIGN = ("numpy", "math", "numba", "builtins", "typing", "collections")
 
 _twins: dict[types.FunctionType, tuple[Any, tuple[Any, ...]]] = {}  # with what each reached
 _in_the_making: set[types.FunctionType] = set()
+_making = threading.RLock()  # what another thread has in the making is not yet a twin
 _at_address: dict[tuple[Any, Any, int], Any] = {}
 _shadows: dict[tuple[str, tuple[str, ...]], tuple[types.ModuleType, tuple[Any, ...]]] = {}
 
@@ -95,6 +97,11 @@ def twin(function: Any) -> Any:
     if hasattr(function, "__compiled__"):
         return function.__compiled__
     function = getattr(function, "__compiled_as__", function)
+    with _making:
+        return _twin_of(function)
+
+
+def _twin_of(function: types.FunctionType) -> Any:
     if function in _in_the_making:  # it calls itself; numba says what it thinks of that
         return function
     _in_the_making.add(function)
@@ -112,7 +119,8 @@ def twin(function: Any) -> Any:
 
 def kernel(function: Any) -> Any:
     """Return the compiled form of an outermost function, found on disk if its content was seen."""
-    made = njit(**OPTIONS)(_substituted(function))
+    with _making:
+        made = njit(**OPTIONS)(_substituted(function))
     _keep_on_disk(made, function, lambda: content_key(function))
     return made
 

@@ -23,11 +23,12 @@ from ..rng import make_rng
 from ..scenario import Scenario, TaskStream, TraceService
 from ..stats.histogram import edges
 from . import tally as t
-from .events import TAKEN, make_event_tasks, make_events, more_event_slots
+from .events import TAKEN, TRAIL, make_event_tasks, make_events, more_event_slots
 from .memoryless import make_memoryless, make_tasks, more_nodes, more_slots
 from .store import NEEDS_LEVELS, NEEDS_NODES, NEEDS_SLOTS, NEEDS_TASKS, NO_SUCH_SERVER, REACHED
 
 ROWS, STRETCHES = 50, 10
+MOST_LEVELS = 65_536  # the time at announced values beyond is not told apart
 ANY = 2**62  # no bound on the number of tasks
 ALL_AT_ONCE = 2**31 - 1  # workers of a pool
 KERNELS = ("memoryless", "events")
@@ -189,9 +190,14 @@ class _Driver:
             limit=servers.limit,
             tracked=limited,
         )
-        tallest = max(int(self.lengths.max()), int(2 * scenario.offered_load()[2]))
+        announced = max(0, min(int(self.world.announcement[0]), MOST_LEVELS))
+        tallest = max(int(self.lengths.max()), int(2 * scenario.offered_load()[2]), announced)
         levels = 64 + 2 * tallest
         self.tally = t.make_tally(self.lengths, levels, int(self.world.announcement[0]))
+
+    def trail(self) -> np.ndarray:
+        """The first events, if they were asked for and the kernel notes them (events.py)."""
+        return np.zeros(0, np.int32)
 
     def arrived(self) -> int:
         """Tasks that have come so far, those of the start not counted."""
@@ -296,6 +302,9 @@ class _Events(_Driver):
                 self.tasks = more_event_slots(self.tasks)
             else:
                 self.grow(code)
+
+    def trail(self) -> np.ndarray:
+        return self.tasks.trail[: self.tasks.counts[TRAIL]]
 
 
 def _start_sizes(scenario: Scenario, k: int, generator: np.random.Generator) -> np.ndarray:
@@ -405,7 +414,7 @@ class _Book:
             last_change=float(now[t.LAST_CHANGE]) * driver.unit if moved else None,
             events=int(number[t.ARRIVED] + number[t.FINISHED]),
             seconds=driver.seconds,
-            trail=getattr(driver.tasks, "trail", np.zeros(0, np.int32)),
+            trail=driver.trail(),
         )
 
 
