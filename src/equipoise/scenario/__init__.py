@@ -19,7 +19,7 @@ line, and is checked as a whole: it either makes sense or says every mistake at 
 from equipoise.scenario.arrivals import Poisson, Rates, TraceArrivals
 from equipoise.scenario.model import Scenario
 from equipoise.scenario.run import Run
-from equipoise.scenario.servers import Servers
+from equipoise.scenario.servers import Group, Servers
 from equipoise.scenario.service import (
     Deterministic,
     Empirical,
@@ -38,6 +38,7 @@ __all__ = [
     "Empirical",
     "Erlang",
     "Exponential",
+    "Group",
     "Hyperexponential",
     "Lognormal",
     "Poisson",

@@ -180,6 +180,7 @@ class _Driver:
         self.seconds = 0.0
         limited = servers.limit is not None
         self.limited = limited
+        self.speeds = None if servers.identical else servers.speed_of
         self.world: World = make_world(
             spec.policy,
             dict(spec.params),
@@ -188,6 +189,7 @@ class _Driver:
             server_rng=make_rng(self.streams[SERVERS_SEED]),
             limit=servers.limit,
             tracked=limited,
+            speeds=servers.speed_of,
         )
         tallest = max(int(self.lengths.max()), int(2 * scenario.offered_load()[2]))
         levels = 64 + 2 * tallest
@@ -233,9 +235,9 @@ class _Memoryless(_Driver):
     def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
         super().__init__(scenario, spec, replication)
         self.unit = scenario.mean_service
-        self.kernel = make_memoryless(spec.policy, self.queue, self.limited)
+        self.kernel = make_memoryless(spec.policy, self.queue, self.limited, self.speeds is not None)
         rng = make_rng(self.streams[ARRIVALS_SEED])
-        self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng)
+        self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds)
         starts, rates = scenario.rate_table()
         end = scenario.traffic_end / self.unit
         self.ends = np.append(starts[1:], end * self.unit) / self.unit
@@ -269,13 +271,13 @@ class _Events(_Driver):
 
     def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
         super().__init__(scenario, spec, replication)
-        self.kernel = make_events(spec.policy, self.limited)
+        self.kernel = make_events(spec.policy, self.limited, self.speeds is not None)
         self.stream: TaskStream = scenario.task_stream(
             self.streams[ARRIVALS_SEED], self.streams[SERVICE_SEED]
         )
         generator = np.random.default_rng(self.streams[START_SEED])
         sizes = _start_sizes(scenario, int(self.lengths.sum()), generator)
-        self.tasks = make_event_tasks(self.lengths, sizes, self.workers, trail)
+        self.tasks = make_event_tasks(self.lengths, sizes, self.workers, trail, self.speeds)
         self.times = self.sizes = np.zeros(0)
         self.ended = False
 
