@@ -29,8 +29,11 @@ if TYPE_CHECKING:
     from .policies.jsq import Jsq
     from .policies.jsq_d import JsqD
     from .policies.learning_threshold import LearningThreshold
+    from .policies.ll_d import LlD
     from .policies.random import Random
     from .policies.round_robin import RoundRobin
+    from .policies.sampled import Sampled
+    from .policies.sed import Sed
     from .policies.threshold import Threshold
     from .report.compare import compare
     from .report.results import Comparison, PolicyResult, Simulation
@@ -62,8 +65,11 @@ _CONSTRUCTORS = (
     "Jsq",
     "JsqD",
     "LearningThreshold",
+    "LlD",
     "Random",
     "RoundRobin",
+    "Sampled",
+    "Sed",
     "Threshold",
 )
 _WHERE = {name: module for module, names in _HOME.items() for name in names}

@@ -106,7 +106,7 @@ def split_list(text: str) -> list[str]:
     """Split at commas outside brackets: 'jsq,threshold(level=9, step=2)' has two parts."""
     parts, depth, start = [], 0, 0
     for i, char in enumerate(text):
-        depth += (char in "([") - (char in ")]")
+        depth += (char in "([{") - (char in ")]}")
         if char == "," and depth == 0:
             parts.append(text[start:i])
             start = i + 1

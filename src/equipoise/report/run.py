@@ -24,7 +24,7 @@ from .results import HIGHER_IS_BETTER, METRICS, Comparison, Difference, PolicyRe
 
 Written = str | dict[str, Any] | Policy | PolicySpec
 Progress = Callable[[float, str], None]
-SUPPLIED: frozenset[str] = frozenset()  # what policies may need beside lengths and be given here
+SUPPLIED = frozenset({"sizes", "speeds"})  # what policies may need beside lengths, given here
 
 
 def versions() -> dict[str, str]:
@@ -136,7 +136,7 @@ def study(
         raise EquipoiseError(f"no metric is called '{rank_by}'; they are: {', '.join(METRICS)}")
     _check_warm_up(scenario)
     specs = specs_of(scenario, policies)
-    chosen = pick_kernel(scenario, kernel)
+    chosen = pick_kernel(scenario, kernel, specs)
     offered = scenario.load_table()  # reads a trace now, once, before the threads need it
     workers = workers or len(os.sched_getaffinity(0))
     records = run_all(scenario, specs, kernel=chosen, progress=progress, workers=workers)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compile import borrow, kernel
-from ..policies.base import Policy
+from ..policies.base import Policy, book_work
 from ..policies.heap import drop_first, push, replace_first
 from ..policies.steps import OUT_OF_RANGE, make_steps
 from .store import (
@@ -81,7 +81,7 @@ def make_events(policy: Policy, limited: bool, unequal: bool = False) -> Any:
     used up and `ended` is false, or what must grow outside before the next call.
     """
     arrive, depart, *_ = make_steps(policy, limited)
-    learns = policy.learns
+    learns, sized = policy.learns, "sizes" in policy.needs
 
     def events(world, tasks, tally, times, sizes, ended, workers, until, most):
         world, tasks, tally = borrow(world), borrow(tasks), borrow(tally)
@@ -110,6 +110,8 @@ def make_events(policy: Policy, limited: bool, unequal: bool = False) -> Any:
                 pass_time(tally, until, n)
                 break
             pass_time(tally, at, n)
+            if sized:
+                world.fleet.now[0] = at
             if coming < leaving:  # a task arrives
                 size = sizes[U(taken)]
                 taken += 1
@@ -126,6 +128,8 @@ def make_events(policy: Policy, limited: bool, unequal: bool = False) -> Any:
                     continue
                 length = world.length[U(server)]
                 risen(tally, length, n)
+                if sized:
+                    book_work(world.fleet, server, length - 1, size)
                 if unequal:
                     size /= tasks.speed[U(server)]
                 task = counts[FREE]
@@ -154,6 +158,10 @@ def make_events(policy: Policy, limited: bool, unequal: bool = False) -> Any:
                 if counts[TRAIL] < tasks.trail.size:
                     tasks.trail[counts[TRAIL]] = -1 - server
                     counts[TRAIL] += 1
+                if sized:
+                    book_work(world.fleet, server, length, 0.0)
+                    if length == 1:  # nothing is left but rounding
+                        world.fleet.work[server] = 0.0
                 depart(world, server)
                 fallen(tally, length, n)
                 if tasks.arrival[U(task)] != NO_TIME:

@@ -7,7 +7,7 @@ rows; stretches hold sums, for the warm-up rule and for drawing. Cutting does no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..compile import NumbaError, first_reason
-from ..errors import EquipoiseError, PolicyError
+from ..errors import EquipoiseError, PolicyError, PolicyMismatch
 from ..policies.spec import PolicySpec
 from ..policies.steps import CHANGES, World, make_world
 from ..policies.user import out_of_range
@@ -70,21 +70,29 @@ class Record:
         return edges() * self.unit
 
 
-def pick_kernel(scenario: Scenario, wanted: str = "auto") -> str:
+def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[PolicySpec] = ()) -> str:
     """Return the kernel that runs a scenario: the cheaper memoryless one where it is exact.
 
     Raises
     ------
     EquipoiseError
-        If the wanted one is unknown or cannot run this scenario.
+        If the wanted one is unknown or cannot run this scenario or these policies.
     """
+    sized = [spec.label for spec in specs if "sizes" in spec.policy.needs]
     if wanted not in ("auto", *KERNELS):
         raise EquipoiseError(f"no kernel is called '{wanted}'; use auto, {', '.join(KERNELS)}")
     if wanted == "memoryless" and not scenario.memoryless:
         raise EquipoiseError(
             "the memoryless kernel needs exponential service and Poisson arrivals; use events"
         )
-    return ("memoryless" if scenario.memoryless else "events") if wanted == "auto" else wanted
+    if wanted == "memoryless" and sized:
+        raise PolicyMismatch(
+            f"policy '{sized[0]}' must observe sizes, which the memoryless kernel does not know; "
+            "use events"
+        )
+    if wanted == "auto":
+        return "memoryless" if scenario.memoryless and not sized else "events"
+    return wanted
 
 
 def seeds(seed: int, replication: int) -> list[np.random.SeedSequence]:
@@ -190,6 +198,7 @@ class _Driver:
             limit=servers.limit,
             tracked=limited,
             speeds=servers.speed_of,
+            workers=self.workers,
         )
         tallest = max(int(self.lengths.max()), int(2 * scenario.offered_load()[2]))
         levels = 64 + 2 * tallest
