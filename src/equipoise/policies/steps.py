@@ -108,6 +108,7 @@ class Steps(NamedTuple):
     send: Callable[..., Any]  # (world) -> server: the dispatcher's half of an arrival, but `learn`
     left: Callable[..., Any]  # (world, server): the dispatcher's half of a departure
     learn: Callable[..., Any]  # (world) -> announcement, after the messages of a start were heard
+    arrive_together: Callable[..., Any]  # (world, tasks) -> server: all of them go to one server
 
 
 @cache
@@ -190,6 +191,29 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
                     announce(world)
         return np.int64(server)
 
+    def arrive_together(world, tasks):
+        """An arrival of several tasks at once: one choice, one message of the server."""
+        server = choose(world.state, world.fleet, world.choice_rng)
+        if server < 0 or server >= world.length.size:
+            return OUT_OF_RANGE
+        length = world.length[np.uintp(server)] + tasks
+        world.length[np.uintp(server)] = length
+        world.sent[server] += tasks
+        if tasks > 1:  # the choice booked one; own sends added, what it promised holds again
+            hear(world.state, server, world.promise[server] + world.sent[server])
+        m = tell_start(length, world.announcement[0], world.state.par, world.server_rng)
+        if m > 0:
+            world.count[JOIN] += 1
+            heard(world, server, m)
+        if learns:
+            value = adapt(world.state)
+            if value != world.announcement[0]:
+                world.announcement[0] = value
+                world.count[CHANGES] += 1
+                if announces:
+                    announce(world)
+        return np.int64(server)
+
     def depart(world, server):
         length = world.length[np.uintp(server)] - 1
         world.length[np.uintp(server)] = length
@@ -211,4 +235,4 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
             world.count[UPDATE] += 1
             heard(world, server, m)
 
-    return Steps(arrive, depart, take_back, hear_from, update, send, left, learn)
+    return Steps(arrive, depart, take_back, hear_from, update, send, left, learn, arrive_together)

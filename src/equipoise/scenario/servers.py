@@ -2,6 +2,7 @@
 
     pool   a server works on all its tasks at once, each at full speed
     fcfs   first come, first served: `workers` tasks in service, the others wait
+    slotted  time in slots of 1 s (slots.py): speed is the mean number finished in a slot
 
 Servers may differ in speed: `groups` of so many of one speed, or `speeds`, one for each. A server
 of speed 2 does the work of two of speed 1; the times of `service` are those at speed 1.
@@ -35,7 +36,7 @@ class Servers(Part):
     count: Annotated[Whole, Field(ge=1)]
     groups: tuple[Group, ...] | None = None  # not together with speeds
     speeds: tuple[Speed, ...] | None = None
-    discipline: Literal["pool", "fcfs"]
+    discipline: Literal["pool", "fcfs", "slotted"]
     workers: Annotated[Whole, Field(ge=1)] = 1  # tasks in service at once; fcfs only
     limit: Annotated[Whole, Field(ge=1)] | None = None  # most tasks at a server; None: no limit
 

@@ -20,17 +20,18 @@ from ..policies.spec import PolicySpec
 from ..policies.steps import CHANGES, World, make_world
 from ..policies.user import out_of_range
 from ..rng import make_rng
-from ..scenario import Scenario, TaskStream, TraceService
+from ..scenario import Scenario, SlotArrivals, SlotService, TaskStream, TraceService
 from ..stats.histogram import edges
 from . import tally as t
 from .events import TAKEN, make_event_tasks, make_events, more_event_slots
 from .memoryless import make_memoryless, make_tasks, more_nodes, more_slots
+from .slotted import make_slotted, make_slotted_tasks
 from .store import NEEDS_LEVELS, NEEDS_NODES, NEEDS_SLOTS, NEEDS_TASKS, NO_SUCH_SERVER, REACHED
 
 ROWS, STRETCHES = 50, 10
 ANY = 2**62  # no bound on the number of tasks
 ALL_AT_ONCE = 2**31 - 1  # workers of a pool
-KERNELS = ("memoryless", "events")
+KERNELS = ("memoryless", "events", "slotted")
 # the columns of Record.sums: integrals and sums over a stretch, in seconds and tasks
 TIME, TASKS, UNEVEN, WAITS, WAITED, RESPONSES, RESPONDED, ARRIVALS, DEPARTURES, LOSSES = range(10)
 SUMS = 10
@@ -63,6 +64,7 @@ class Record:
     last_change: float | None  # s, None if the threshold never moved
     events: int
     seconds: float  # that the kernel took, compilation not counted
+    extra: np.ndarray  # float64[rows, k], sums of the slotted kernel (slotted.py), else k = 0
     trail: np.ndarray  # int32[k], the first events if they were asked for (events.py)
 
     def edges(self) -> np.ndarray:
@@ -81,6 +83,18 @@ def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[Policy
     sized = [spec.label for spec in specs if "sizes" in spec.policy.needs]
     if wanted not in ("auto", *KERNELS):
         raise EquipoiseError(f"no kernel is called '{wanted}'; use auto, {', '.join(KERNELS)}")
+    slotted = scenario.servers.discipline == "slotted"
+    if wanted != "auto" and slotted != (wanted == "slotted"):
+        raise EquipoiseError(
+            f"the {wanted} kernel cannot run this scenario: slotted servers take the slotted "
+            "kernel, and only they do"
+        )
+    if slotted:
+        if sized:
+            raise PolicyMismatch(
+                f"policy '{sized[0]}' must observe sizes; in slotted time tasks have none"
+            )
+        return "slotted"
     if wanted == "memoryless" and not scenario.memoryless:
         raise EquipoiseError(
             "the memoryless kernel needs exponential service and Poisson arrivals; use events"
@@ -126,9 +140,8 @@ def replicate(
     PolicyError
         If the policy names a server that does not exist, or raises.
     """
-    driver = (_Memoryless if kernel == "memoryless" else _Events)(
-        scenario, spec, replication, trail
-    )
+    drivers = {"memoryless": _Memoryless, "events": _Events, "slotted": _Slotted}
+    driver = drivers[kernel](scenario, spec, replication, trail)
     driver.compile()
     book = _Book(driver)
     for row, until, most, share in _stretches(scenario, driver):
@@ -196,7 +209,7 @@ class _Driver:
             choice_rng=make_rng(self.streams[POLICY_SEED]),
             server_rng=make_rng(self.streams[SERVERS_SEED]),
             limit=servers.limit,
-            tracked=limited,
+            tracked=limited or servers.discipline == "slotted",
             speeds=servers.speed_of,
             workers=self.workers,
         )
@@ -217,6 +230,10 @@ class _Driver:
             raise _explained(self.spec, error) from error
         finally:
             self.seconds += perf_counter() - began
+
+    def extra(self) -> np.ndarray:
+        """Return sums that only this kernel keeps, and start them anew."""
+        return np.zeros(0)
 
     def compile(self) -> None:
         """Compile the kernel, or find it on disk: a run to time 0 does nothing else."""
@@ -309,6 +326,35 @@ class _Events(_Driver):
                 self.grow(code)
 
 
+class _Slotted(_Driver):
+    """Drives slotted.py; a slot is a second."""
+
+    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
+        super().__init__(scenario, spec, replication)
+        self.kernel = make_slotted(spec.policy)
+        arrivals, service = scenario.arrivals, scenario.service
+        assert isinstance(arrivals, SlotArrivals)
+        assert isinstance(service, SlotService)
+        self.tasks = make_slotted_tasks(
+            arrivals,
+            float(scenario.rate_table()[1][0]),
+            service,
+            scenario.servers.speed_of,
+            self.lengths,
+            make_rng(self.streams[ARRIVALS_SEED]),
+            make_rng(self.streams[SERVICE_SEED]),
+        )
+
+    def extra(self) -> np.ndarray:
+        sums: np.ndarray = self.tasks.sums.copy()
+        self.tasks.sums[:] = 0
+        return sums
+
+    def run(self, until: float, most: int) -> None:
+        while (code := self.call(until, most)) != REACHED:
+            self.grow(code)
+
+
 def _start_sizes(scenario: Scenario, k: int, generator: np.random.Generator) -> np.ndarray:
     """Draw the times that the tasks of the start state still take: float64[k], s.
 
@@ -378,6 +424,7 @@ class _Book:
                 "responses": tally.responses.astype(np.uint32),
                 "thresholds": np.trim_zeros(tally.thresholds, "b") * unit,
                 "messages": count - self.said,
+                "extra": self.driver.extra(),
             }
         )
         self.said = count.copy()
@@ -416,6 +463,7 @@ class _Book:
             last_change=float(now[t.LAST_CHANGE]) * driver.unit if moved else None,
             events=int(number[t.ARRIVED] + number[t.FINISHED]),
             seconds=driver.seconds,
+            extra=np.array(column["extra"]),
             trail=getattr(driver.tasks, "trail", np.zeros(0, np.int32)),
         )
 
