@@ -71,9 +71,7 @@ POLICY = Policy(
     params={
         "d": Param(2, int, "servers asked per task", least=1, shown=True),
         "replacement": Param(False, bool, "whether one server may be drawn twice"),
-        "sampling": Param(
-            "uniform", str, "how they are drawn", choices=("uniform", "speed")
-        ),
+        "sampling": Param("uniform", str, "how they are drawn", choices=("uniform", "speed")),
     },
     probes=True,
     check=check,

@@ -1,7 +1,7 @@
 """A law on sets of servers, as text and as a table: which servers are looked at, how often.
 
-    "{0+1:0.4, 2+3:0.35, 1+2:0.15, 0+1+2+3:0.1}"
-    [{servers = [0, 1], probability = 0.4}, ...]
+"{0+1:0.4, 2+3:0.35, 1+2:0.15, 0+1+2+3:0.1}"
+[{servers = [0, 1], probability = 0.4}, ...]
 """
 
 from __future__ import annotations

@@ -74,8 +74,11 @@ POLICY = Policy(
     memory=0,
     params={
         "law": Param(
-            REQUIRED, str, "sets of servers and their probabilities, as 0+1:0.7, 2:0.3",
-            shown=True, reads=law_text,
+            REQUIRED,
+            str,
+            "sets of servers and their probabilities, as 0+1:0.7, 2:0.3",
+            shown=True,
+            reads=law_text,
         )
     },
     probes=True,

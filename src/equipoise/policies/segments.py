@@ -45,9 +45,7 @@ def make_segments(level: np.ndarray, speeds: np.ndarray) -> Segments:
         mine = level[kind == i]
         end[i] = start[i] + np.cumsum(np.bincount(mine, minlength=width))
         low[i] = mine.min()
-    return Segments(
-        order, place, kind.astype(np.int32), start, end.ravel(), low, speed, width
-    )
+    return Segments(order, place, kind.astype(np.int32), start, end.ravel(), low, speed, width)
 
 
 def quickest(segments, rng):

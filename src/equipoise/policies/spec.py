@@ -73,9 +73,8 @@ def spec(policy: Policy, **given: Any) -> PolicySpec:
     for name, param in policy.params.items():
         value = given.get(name, param.default)
         if value is REQUIRED:
-            raise PolicyError(
-                f"{policy.name} needs {name}, {param.allowed()}: write {policy.name}({name}=1)"
-            )
+            example = param.meaning if param.reads else f"write {policy.name}({name}=1)"
+            raise PolicyError(f"{policy.name} needs {name}, {param.allowed()}: {example}")
         values[name] = param.check(policy.name, name, value)
     return PolicySpec(policy, values)
 

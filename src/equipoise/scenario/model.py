@@ -62,9 +62,7 @@ class Scenario(Part):
 
     name: str = "scenario"
     servers: Servers
-    arrivals: Annotated[
-        Poisson | Rates | TraceArrivals | SlotArrivals, Field(discriminator="law")
-    ]
+    arrivals: Annotated[Poisson | Rates | TraceArrivals | SlotArrivals, Field(discriminator="law")]
     service: Annotated[Law | TraceService | SlotService, Field(discriminator="law")]
     trace: TraceColumns | None = None
     policies: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_tables)] = ()

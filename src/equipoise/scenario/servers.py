@@ -54,7 +54,7 @@ class Servers(Part):
                 group.get("count") if isinstance(group, dict) else getattr(group, "count", None)
                 for group in groups
             ]
-            if all(isinstance(count, int | float) and count > 0 for count in counts):
+            if all(isinstance(count, int) and count > 0 for count in counts):
                 return {**tables, "count": sum(counts)}
             return {**tables, "count": 1}  # the mistake is in a group, and is said there
         return tables

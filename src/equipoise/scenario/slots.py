@@ -45,7 +45,7 @@ class _Jobs(Part):
 
     @model_validator(mode="after")
     def _complete(self) -> Any:
-        if self.jobs is None:
+        if getattr(self, "jobs", None) is None:  # of a service given as rows
             return self
         if (self.jobs == "binomial") != (self.trials is not None):
             raise mistake('goes with jobs = "binomial", which needs it', "trials")
@@ -162,7 +162,9 @@ class SlotService(_Jobs):
     def _one_way(self) -> Any:
         if self.rows is None:
             if self.jobs is None:
-                raise mistake('missing; how many a server could finish, e.g. jobs = "bernoulli"', "jobs")
+                raise mistake(
+                    'missing; how many a server could finish, e.g. jobs = "bernoulli"', "jobs"
+                )
             return self
         if self.jobs is not None or self.up != 1.0:
             raise mistake("say it all; leave jobs and up out", "rows")
@@ -176,10 +178,14 @@ class SlotService(_Jobs):
         if self.rows is not None:
             for i, row in enumerate(self.rows):
                 if len(row.services) != len(speeds):
-                    return f"rows #{i + 1} has {len(row.services)} services for {len(speeds)} servers"
+                    return (
+                        f"rows #{i + 1} has {len(row.services)} services for {len(speeds)} servers"
+                    )
             means = self.row_means()
-            for i in np.flatnonzero(np.abs(means - speeds) > CLOSE * np.maximum(1, speeds)):
-                return f"server {i} has speed {speeds[i]:g}, but the rows give it {means[i]:g}"
+            far = np.abs(means - speeds) > CLOSE * np.maximum(1, speeds)
+            for server in np.flatnonzero(far).tolist():
+                has, given = speeds[server], means[server]
+                return f"server {server} has speed {has:g}, but the rows give it {given:g}"
             return None
         for speed in np.unique(speeds):
             wrong = self.wrong_mean(float(speed) / self.up)

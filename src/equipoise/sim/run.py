@@ -261,7 +261,9 @@ class _Memoryless(_Driver):
     def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
         super().__init__(scenario, spec, replication)
         self.unit = scenario.mean_service
-        self.kernel = make_memoryless(spec.policy, self.queue, self.limited, self.speeds is not None)
+        self.kernel = make_memoryless(
+            spec.policy, self.queue, self.limited, self.speeds is not None
+        )
         rng = make_rng(self.streams[ARRIVALS_SEED])
         self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds)
         starts, rates = scenario.rate_table()

@@ -21,13 +21,24 @@ from ..compile import borrow, kernel
 from ..policies.alias import Alias, draw_alias, make_alias
 from ..policies.base import Policy
 from ..policies.steps import OUT_OF_RANGE, make_steps
-from ..rng import TWO_53, uniform, word
+from ..rng import TWO_53, uniform
 from ..scenario.slots import SlotArrivals, SlotService
 from .store import NEEDS_LEVELS, NO_SUCH_SERVER, REACHED
-from .tally import ARRIVED, BALANCED, FINISHED, NOW, TALLEST, THRESHOLD, announced, fallen
-from .tally import pass_time, risen, settle
+from .tally import (
+    ARRIVED,
+    BALANCED,
+    FINISHED,
+    NOW,
+    TALLEST,
+    THRESHOLD,
+    announced,
+    fallen,
+    pass_time,
+    risen,
+    settle,
+)
 
-U = np.uintp
+U, _64 = np.uintp, np.uint64
 # Slotted.sums, added up over slots: unused service u_S and its square, q'_S u_S with q' the lengths
 # after the slot, the tasks that came and their square, ||q_perp||^2 and ^4 at the beginning
 UNUSED, UNUSED2, TASKS_UNUSED, CAME, CAME2, SPREAD2, SPREAD4 = range(7)
@@ -39,8 +50,8 @@ class Slotted(NamedTuple):
     arriving: Alias  # over the places of `tasks`
     tasks: np.ndarray  # int64[k], how many come
     keep: np.ndarray  # float64[kinds * width], alias tables of services, one row for each speed
-    other: np.ndarray  # int32[kinds * width]
-    services: np.ndarray  # int64[kinds * width], how many could be finished
+    services: np.ndarray  # int64[kinds * width], how many could be finished if it is kept
+    instead: np.ndarray  # int64[kinds * width], how many if not
     kind: np.ndarray  # int32[n], the row of each server
     width: int
     up: float  # fraction of good slots; in the others nobody works
@@ -67,7 +78,7 @@ def make_slotted(policy: Policy) -> Any:
         world, tasks, tally = borrow(world), borrow(tasks), borrow(tally)
         n, levels = world.length.size, tally.least.size
         number, now, sums = tally.number, tally.now, tasks.sums
-        largest = tasks.tasks.max()
+        largest, together = tasks.tasks.max(), tasks.outcome.keep.size > 0
         code = REACHED
         while now[NOW] + 1.0 <= until and number[ARRIVED] < most:
             if max(number[TALLEST], number[BALANCED]) + largest + 3 >= levels:
@@ -93,15 +104,19 @@ def make_slotted(policy: Policy) -> Any:
                     announced(tally, world.announcement[0])
             unused = np.int64(0)
             good = tasks.up >= 1.0 or uniform(tasks.service_rng) < tasks.up
-            drawn = 0
-            if tasks.outcome.keep.size > 0:
-                drawn = draw_alias(tasks.outcome, tasks.service_rng)
+            drawn = draw_alias(tasks.outcome, tasks.service_rng) if together else 0
+            # the generator's state in registers: half of the time per server
+            rng = tasks.service_rng
+            s0, s1, s2, s3 = rng[U(0)], rng[U(1)], rng[U(2)], rng[U(3)]
             for server in range(n):
-                if tasks.outcome.keep.size > 0:
-                    service = tasks.together[drawn, server]
-                else:
-                    service = draw_service(tasks, tasks.kind[U(server)]) if good else np.int64(0)
                 length = np.int64(world.length[U(server)])
+                if together:
+                    service = tasks.together[drawn, server]
+                elif good:
+                    bits, s0, s1, s2, s3 = stepped(s0, s1, s2, s3)
+                    service = draw_service(tasks, tasks.kind[U(server)], bits)
+                else:
+                    service = np.int64(0)
                 done = min(service, length)
                 unused += service - done
                 for left in range(length, length - done, -1):
@@ -109,6 +124,7 @@ def make_slotted(policy: Policy) -> Any:
                     tasks.squares[0] -= 2 * left - 1
                     depart(world, server)
                     fallen(tally, left, n)
+            rng[U(0)], rng[U(1)], rng[U(2)], rng[U(3)] = s0, s1, s2, s3
             sums[UNUSED] += unused
             sums[UNUSED2] += unused * unused
             sums[TASKS_UNUSED] += number[0] * unused
@@ -121,14 +137,28 @@ def make_slotted(policy: Policy) -> Any:
     return kernel(slotted)
 
 
-def draw_service(tasks, kind):
-    """Return how many tasks a server of this kind could finish in the slot."""
-    place = word(tasks.service_rng)[0] * TWO_53 * tasks.width
+def draw_service(tasks, kind, bits):
+    """Return how many tasks a server of this kind could finish in the slot, from 53 bits."""
+    place = bits * TWO_53 * tasks.width
     i = int(place)
     at = kind * tasks.width + i
-    if place - i >= tasks.keep[U(at)]:
-        at = kind * tasks.width + tasks.other[U(at)]
-    return tasks.services[U(at)]
+    # both are loaded, so that choosing needs no branch: it would be guessed wrong half the time
+    kept, instead = tasks.services[U(at)], tasks.instead[U(at)]
+    return kept if place - i < tasks.keep[U(at)] else instead
+
+
+def stepped(s0, s1, s2, s3):
+    """Return what rng.word does with this state: (53 bits, new state), nothing stored."""
+    word = s0 + s3
+    word = ((word << _64(23)) | (word >> _64(41))) + s0
+    moved = s1 << _64(17)
+    s2 ^= s0
+    s3 ^= s1
+    s1 ^= s2
+    s0 ^= s3
+    s2 ^= moved
+    s3 = (s3 << _64(45)) | (s3 >> _64(19))
+    return np.int64(word >> _64(11)), s0, s1, s2, s3
 
 
 def make_slotted_tasks(
@@ -171,8 +201,10 @@ def make_slotted_tasks(
         make_alias(probability),
         tasks.astype(np.int64),
         np.concatenate([alias.keep for alias in aliases]),
-        np.concatenate([alias.other for alias in aliases]),
         np.concatenate([values for values, _ in padded]).astype(np.int64),
+        np.concatenate(
+            [values[alias.other] for alias, (values, _) in zip(aliases, padded, strict=True)]
+        ).astype(np.int64),
         kind,
         width,
         float(service.up),
