@@ -44,9 +44,10 @@ OPTIONS = {"error_model": "numpy", "nogil": True}
 MOST_CACHE_BYTES = 256 * 2**20  # older kernels are dropped beyond this
 _FOREIGN = ("numpy", "math", "numba", "builtins", "typing", "collections")
 
-_twins: dict[types.FunctionType, Any] = {}
+_twins: dict[types.FunctionType, tuple[Any, tuple[Any, ...]]] = {}  # with what each reached
+_in_the_making: set[types.FunctionType] = set()
 _at_address: dict[tuple[Any, Any, int], Any] = {}
-_shadows: dict[tuple[str, frozenset[str]], types.ModuleType] = {}
+_shadows: dict[tuple[str, tuple[str, ...]], tuple[types.ModuleType, tuple[Any, ...]]] = {}
 
 
 @dataclass
@@ -87,14 +88,26 @@ def outline(function: Any) -> Any:
 
 
 def twin(function: Any) -> Any:
-    """Return the compiled form of a plain function, made once; it compiles at its first call."""
+    """Return the compiled form of a plain function, made once; it compiles at its first call.
+
+    What it reaches is looked at each time: where that has changed, the twin is made anew.
+    """
     if hasattr(function, "__compiled__"):
         return function.__compiled__
     function = getattr(function, "__compiled_as__", function)
-    if function not in _twins:
-        inline = not getattr(function, "__outline__", False)
-        _twins[function] = njit(forceinline=inline, **OPTIONS)(_substituted(function))
-    return _twins[function]
+    if function in _in_the_making:  # it calls itself; numba says what it thinks of that
+        return function
+    _in_the_making.add(function)
+    try:
+        plain = _substituted(function)
+    finally:
+        _in_the_making.discard(function)
+    reached = _reached(plain)
+    made, known = _twins.get(function, (None, ()))
+    if made is None or not _same(reached, known):
+        made = njit(forceinline=not hasattr(function, "__outline__"), **OPTIONS)(plain)
+        _twins[function] = made, reached
+    return made
 
 
 def kernel(function: Any) -> Any:
@@ -145,14 +158,32 @@ def _substitute(value: Any, names: set[str]) -> Any:
 
 def _shadow(module: types.ModuleType, names: set[str]) -> types.ModuleType:
     """A stand-in for `module` whose functions are twins: `levels.draw(...)` compiles too."""
-    used = frozenset(name for name in names if hasattr(module, name))
-    key = (module.__name__, used)
-    if key not in _shadows:
+    used = tuple(sorted(name for name in names if hasattr(module, name)))
+    values = tuple(_substitute(getattr(module, name), names) for name in used)
+    shadow, known = _shadows.get((module.__name__, used), (None, ()))
+    if shadow is None or not _same(values, known):
         shadow = types.ModuleType(module.__name__)
-        for name in used:
-            setattr(shadow, name, _substitute(getattr(module, name), names))
-        _shadows[key] = shadow
-    return _shadows[key]
+        for name, value in zip(used, values, strict=True):
+            setattr(shadow, name, value)
+        _shadows[module.__name__, used] = shadow, values
+    return shadow
+
+
+def _reached(plain: types.FunctionType) -> tuple[Any, ...]:
+    """What a function with its twins put in depends on: the values of its globals and cells."""
+    cells = (cell.cell_contents for cell in plain.__closure__ or ())
+    return (*plain.__globals__.items(), *enumerate(cells))
+
+
+def _same(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Whether two rows of values, or of (name, value), hold the very same objects."""
+
+    def value(one: Any) -> Any:
+        return one[1] if type(one) is tuple and len(one) == 2 else one
+
+    return len(some) == len(others) and all(
+        value(a) is value(b) for a, b in zip(some, others, strict=True)
+    )
 
 
 def _foreign(module: types.ModuleType) -> bool:
@@ -286,12 +317,17 @@ class _ContentCache(caching.FunctionCache):
         self.enable()
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        return (str(sig), codegen.magic_tuple())
+        return (_described(sig), codegen.magic_tuple())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             found = super().load_overload(sig, target_context)
-        except Exception:  # a broken or foreign entry: compile anew, overwrite it
+        except Exception:  # a broken or foreign entry: compile anew, in its place
+            found = None
+            with contextlib.suppress(OSError):
+                self._cache_file.flush()
+        # a class that was stored by value comes back as another one: it would never be found again
+        if found is not None and tuple(found.signature.args) != tuple(getattr(sig, "args", sig)):
             found = None
         if found is None:
             counters.misses += 1
@@ -305,6 +341,18 @@ class _ContentCache(caching.FunctionCache):
             _drop_oldest(Path(self._cache_path))
         except Exception:  # a full disk, an unpicklable type: the kernel in memory is still good
             return
+
+
+def _described(typ: Any) -> str:
+    """Name a type of arguments with the fields of its tuples: numba's own names leave them out."""
+    if isinstance(typ, tuple):  # a signature
+        return ", ".join(_described(part) for part in typ)
+    owner = getattr(typ, "instance_class", None)
+    if owner is None:
+        return str(typ)
+    fields = zip(owner._fields, typ, strict=True)
+    inside = ", ".join(f"{name}: {_described(part)}" for name, part in fields)
+    return f"{owner.__module__}.{owner.__qualname__}({inside})"
 
 
 class _Reducer(caching.CompileResultCacheImpl):
@@ -451,7 +499,7 @@ def by_address(function: Any, example: Any, arguments: int = 0) -> Any:
     call = calls[arguments]
     call.__name__ = f"at_address_{function.__name__}"
     made = njit(**OPTIONS)(call)
-    what = f" {typ} {arguments}".encode()
+    what = f" {_described(typ)} {arguments}".encode()
     _keep_on_disk(
         made, call, lambda: hashlib.sha256(content_key(function).encode() + what).hexdigest()
     )

@@ -101,7 +101,7 @@ class Core:
             try_plain(self.spec, len(names))
         for name in names:
             self._add(name, 1.0)
-        self._rebuild({}, {})
+        self._rebuild({}, {}, {})
 
     # -- servers come and go ------------------------------------------------------------------
 
@@ -118,11 +118,11 @@ class Core:
         EquipoiseError
             If it is up already.
         """
-        lengths, bounds = self._lengths(), self._bounds()
+        lengths, bounds, sent = self._lengths(), self._bounds(), self._sent()
         self._add(name, speed)
         lengths[name] = length or 0
         bounds[name] = UNKNOWN if length is None else length
-        self._rebuild(lengths, bounds)
+        self._rebuild(lengths, bounds, sent)
 
     def left(self, name: str) -> None:
         """Take a server out of service; its slots stay valid to release and count no more.
@@ -135,11 +135,11 @@ class Core:
         server = self._servers.get(name)
         if server is None or server.index < 0:
             raise EquipoiseError(f"no server called '{name}' is up; up are: {self._names()}")
-        lengths, bounds = self._lengths(), self._bounds()
+        lengths, bounds, sent = self._lengths(), self._bounds(), self._sent()
         self._up.remove(server)
         server.index, server.slots = -1, 0
         server.generation += 1
-        self._rebuild(lengths, bounds)
+        self._rebuild(lengths, bounds, sent)
 
     # -- tasks --------------------------------------------------------------------------------
 
@@ -254,7 +254,14 @@ class Core:
             return self._lengths()
         return {s.name: int(world.promise[s.index] + world.sent[s.index]) - 1 for s in self._up}
 
-    def _rebuild(self, lengths: dict[str, int], bounds: dict[str, int]) -> None:
+    def _sent(self) -> dict[str, int]:
+        """The tasks sent to each server since it joined."""
+        sent = self._world.sent if self._world else ()
+        return {server.name: int(sent[server.index]) for server in self._up}
+
+    def _rebuild(
+        self, lengths: dict[str, int], bounds: dict[str, int], sent: dict[str, int]
+    ) -> None:
         """Start the policy again on the servers that are up, with the announcement in force."""
         if self._world is not None:
             self._announcement = self.announcement
@@ -276,12 +283,15 @@ class Core:
             choice_rng=self._rngs[0],
             server_rng=self._rngs[1],
         )
+        # a server counts what it received since it joined, whoever else comes and goes
+        self._world.sent[:] = [sent.get(name, 0) for name in names]
+        self._world.promise[:] -= self._world.sent
         self._record = keep_view(self._world)  # the record and the world live as long as each other
         self._address = self._record.ctypes.data
         steps = make_steps(spec.policy, True)
         self._arrive = by_address(steps.send if self.agents else steps.arrive, self._world)
         self._depart = by_address(steps.left if self.agents else steps.depart, self._world, 1)
-        self._take_back = by_address(steps.take_back, self._world, 1)
+        self._take_back = by_address(steps.take_back if self.agents else steps.undo, self._world, 1)
         self._hear_from = by_address(steps.hear_from, self._world, 3)
         self._adapt = by_address(steps.learn, self._world)
 

@@ -36,6 +36,7 @@ import numpy as np
 from ..errors import PolicyError
 
 UNKNOWN = 2**40  # a bound that says nothing
+LARGEST = 2**31 - 1  # of whole-number parameters: sums of two still fit
 REQUIRED = ...  # the default of a parameter that must be given
 
 
@@ -101,7 +102,7 @@ def ask_work(fleet, server):
 
 
 def work_left(fleet, server, length):
-    """Return the work at a server now, s at speed 1, which had `length` tasks since it was booked."""
+    """Return the work at a server now, s at speed 1; it had `length` tasks since it was booked."""
     done = (fleet.now[0] - fleet.since[server]) * min(length, fleet.workers[0])
     return max(0.0, fleet.work[server] - done * fleet.speed[server])
 
@@ -170,6 +171,10 @@ class Param:
                 value = self.reads(value)
             except PolicyError as error:
                 raise PolicyError(f"{policy}: {error}") from None
+        if self.kind is int and isinstance(value, int) and abs(value) > LARGEST:
+            raise PolicyError(
+                f"{policy}: {name} = {value} must be a whole number of at most {LARGEST}"
+            )
         good = isinstance(value, self.kind) and not (self.kind is not bool and value is True)
         if self.kind is float and isinstance(value, int) and not isinstance(value, bool):
             value, good = float(value), True

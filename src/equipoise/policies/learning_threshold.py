@@ -19,6 +19,7 @@ Source: Goldsztajn et al. (2022), section 4; steps beyond 1: Goldsztajn et al. (
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ MAX_LOAD = 10.0  # what alpha is made for when nothing is said
 
 class LearningParams(NamedTuple):
     step: int
-    most: float  # alpha n: go down if at most this many servers have l tasks or more
+    most: int  # alpha n, whole: go down if at most this many servers have l tasks or more
     program: bool  # whether the rule of the authors' program is in force
 
 
@@ -58,7 +59,8 @@ def alpha_of(servers, alpha=None, max_load=None):
 def init(bounds, speeds, announcement, alpha=None, max_load=None, step=1, level=0, rule="tokens"):
     n = len(bounds)
     level = level if announcement is None else int(announcement)
-    params = LearningParams(step, alpha_of(n, alpha, max_load) * n, rule == "program")
+    most = math.floor(alpha_of(n, alpha, max_load) * n + 1e-9)  # 0.29 * 100 is below 29
+    params = LearningParams(step, most, rule == "program")
     known = np.array([level, 0, 0], np.int64)
     return LearningState(params, color(bounds, level, step), known), level
 

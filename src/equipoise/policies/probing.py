@@ -32,7 +32,7 @@ def make_probing(speeds: np.ndarray, d: int, replacement: bool, by_speed: bool) 
         d = min(d, n)
     most = not replacement and 2 * d > n
     shuffle, scan = most and not by_speed, most and by_speed
-    drawn = np.arange(n if shuffle else d, dtype=np.int64)
+    drawn = np.arange(0 if replacement else n if shuffle else d, dtype=np.int64)
     alias = make_alias(speeds) if by_speed else NO_ALIAS
     weight = np.array(speeds, float) if scan else np.zeros(0)
     return Probing(d, replacement, shuffle, by_speed, scan, drawn, alias, weight)
@@ -53,14 +53,16 @@ def draw_server(probing, size, rng, i):
         return server
     while True:
         server = draw_alias(probing.alias, rng) if probing.by_speed else below(rng, size)
-        if probing.replacement or is_fresh(drawn, server, i):
+        if probing.replacement:
+            return server
+        if is_fresh(drawn, server, i):
             drawn[U(i)] = server
             return server
 
 
 def is_fresh(drawn, server, i):
     """Whether a server is not among the first i drawn."""
-    for j in range(i):
+    for j in range(i):  # noqa: SIM110  (a generator would not compile)
         if drawn[U(j)] == server:
             return False
     return True

@@ -1,8 +1,8 @@
 """Join the shortest of a set of servers that is drawn from any law on sets.
 
 What jsq-d does with all sets of d servers, for sets that are given: racks, zones, a ring of
-neighbours, or a new server that few tasks should look at. Nothing is remembered; each task asks every
-server of its set, ties are uniform.
+neighbours, or a new server that few tasks should look at. Nothing is remembered; each task asks
+every server of its set, ties are uniform.
 
 A law carries the load lam if lam times the probability that the set lies inside S is less than
 what S can do, for every set S of servers (theory/stability).

@@ -53,7 +53,7 @@ class PolicySpec:
         return self.label
 
 
-def spec(policy: Policy, **given: Any) -> PolicySpec:
+def spec(policy: Policy, /, **given: Any) -> PolicySpec:
     """Return `policy` with these parameters, the rest at their defaults.
 
     Raises
@@ -143,4 +143,4 @@ def _value(text: str) -> Any:
 def _written(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)

@@ -102,7 +102,8 @@ class Steps(NamedTuple):
 
     arrive: Callable[..., Any]  # (world) -> server; -1 - server if it was full and the task is lost
     depart: Callable[..., Any]  # (world, server)
-    take_back: Callable[..., Any]  # (world, server): its last task, counted there, never reached it
+    take_back: Callable[..., Any]  # (world, server): a task sent to it never reached it
+    undo: Callable[..., Any]  # (world, server): the same where this driver runs both halves
     hear_from: Callable[..., Any]  # (world, server, m, received): a message that took time
     update: Callable[..., Any]  # (world, server): it tells its state, by the clock or at joining
     send: Callable[..., Any]  # (world) -> server: the dispatcher's half of an arrival, but `learn`
@@ -132,6 +133,15 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
     def take_back(world, server):
         world.length[server] -= 1
         unsend(world, server)
+
+    def undo(world, server):
+        """What the server told since was told with a task too many, so it tells its state."""
+        take_back(world, server)
+        m = tell_state(
+            world.length[server], world.announcement[0], world.state.par, world.server_rng
+        )
+        if m > 0:
+            heard(world, server, m)
 
     @outline
     def announce(world):
@@ -235,4 +245,6 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
             world.count[UPDATE] += 1
             heard(world, server, m)
 
-    return Steps(arrive, depart, take_back, hear_from, update, send, left, learn, arrive_together)
+    return Steps(
+        arrive, depart, take_back, undo, hear_from, update, send, left, learn, arrive_together
+    )

@@ -12,7 +12,7 @@ U = np.uintp
 
 
 class Tree(NamedTuple):
-    """A binary tree in arrays: node i has the children 2i and 2i + 1, the leaves begin at `size`."""
+    """A binary tree in arrays: node i has children 2i and 2i + 1, the leaves begin at `size`."""
 
     key: np.ndarray  # float64[2 size], the least key below each node
     tied: np.ndarray  # int64[2 size], how many leaves below have it

@@ -20,8 +20,8 @@ from ..scenario import Scenario
 from ..sim.run import Interrupted, Record, pick_kernel, replicate
 from ..stats import paired
 from .measure import measure, warm_up_rows
-from .stability import unstable_reason
 from .results import HIGHER_IS_BETTER, METRICS, Comparison, Difference, PolicyResult
+from .stability import unstable_reason
 
 Written = str | dict[str, Any] | Policy | PolicySpec
 Progress = Callable[[float, str], None]

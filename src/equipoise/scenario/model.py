@@ -438,6 +438,7 @@ class Scenario(Part):
         """
         if isinstance(self.arrivals, TraceArrivals):
             chunks = self._recorded_chunks()
+            assert not isinstance(self.service, SlotService)
             if not isinstance(self.service, TraceService):
                 recorded = (times for times, _ in chunks)
                 return TaskStream(

@@ -7,8 +7,8 @@ times; with `busy` tasks in service the next event comes after Exp(1) / (rate + 
 
 Servers of unequal speed: slots stand in rows by class of speed, one for each speed where there are
 few, else one for each octave. A row of k slots offers events at the rate of k times its fastest
-server, and an event of a slower one is refused with the fitting probability (uniformization): exact,
-O(1), at least half of them good, and all counts stay whole numbers.
+server, and an event of a slower one is refused with the fitting probability (uniformization):
+exact, O(1), at least half of them good, and all counts stay whole numbers.
 
 The path does not depend on how a run is cut into calls: the time of an event that lies beyond
 the end of a call is kept in `tally.now[PENDING]`.
@@ -226,15 +226,15 @@ def make_tasks(
     slots = max(1024, 2 * busy)
     speed, row, fastest = speed_rows(speeds)
     rows = max(1, fastest.size)
-    server = np.zeros((rows, slots), np.int32)
+    table = np.zeros((rows, slots), np.int32)
     filled = np.zeros(fastest.size, np.int64)
     for i in range(rows):
         mine = serving if not fastest.size else np.where(row == i, serving, 0)
         here = int(mine.sum())
-        server[i, :here] = np.repeat(np.arange(n, dtype=np.int32), mine)
+        table[i, :here] = np.repeat(np.arange(n, dtype=np.int32), mine)
         if fastest.size:
             filled[i] = here
-    server = server.ravel()
+    server = table.ravel()
     stamp = np.full(server.size if queue else 0, NO_TIME)
     head, tail = (np.full(n if queue else 0, NOBODY, np.int32) for _ in range(2))
     next_, since, free = _waiting_lists(lengths - serving, head, tail, queue)

@@ -369,6 +369,7 @@ def _start_sizes(scenario: Scenario, k: int, generator: np.random.Generator) -> 
         sizes = scenario.recording.sizes
         assert sizes is not None
         return generator.choice(sizes, k)
+    assert not isinstance(scenario.service, SlotService)
     return scenario.service.sample(generator, k)
 
 
@@ -486,9 +487,11 @@ def _trimmed(histograms: list[np.ndarray]) -> tuple[np.ndarray, int]:
 
 def _explained(spec: PolicySpec, error: Exception) -> Exception:
     """Return a user's mistake as one line; anything else as it is."""
-    if not spec.written or isinstance(error, EquipoiseError):
+    own = spec.policy.choose.__module__.partition(".")[0] == "equipoise"
+    if own or isinstance(error, EquipoiseError):
         return error
+    where = spec.written or spec.policy.name
     if isinstance(error, NumbaError):
-        return PolicyError(f"{spec.written} does not compile: {first_reason(error)}")
+        return PolicyError(f"{where} does not compile: {first_reason(error)}")
     said = " ".join(str(error).split())
-    return PolicyError(f"{spec.written} raised {type(error).__name__}{said and ': ' + said}")
+    return PolicyError(f"{where} raised {type(error).__name__}{said and ': ' + said}")

@@ -36,17 +36,24 @@ def trajectory(
     from scipy.integrate import solve_ivp  # 0.3 s, wanted only here
 
     times = np.asarray(times, dtype=float)
-    if times.size == 0 or times[0] < 0 or np.any(np.diff(times) < 0):
+    # solve_ivp never ends on times that are not finite
+    if (
+        not times.size
+        or times[0] < 0
+        or not np.isfinite(times).all()
+        or (np.diff(times) <= 0).any()
+    ):
         raise EquipoiseError("times must ascend from 0 on")
-    solved = solve_ivp(
-        lambda _, x: drift(x),
-        (0.0, max(times[-1], 1e-12)),
-        np.asarray(start, dtype=float),
-        method="DOP853",
-        t_eval=times,
-        rtol=TOLERANCE,
-        atol=TOLERANCE,
-    )
+    with np.errstate(divide="ignore", invalid="ignore"):  # its first step, from almost nothing
+        solved = solve_ivp(
+            lambda _, x: drift(x),
+            (0.0, max(times[-1], 1e-12)),
+            np.asarray(start, dtype=float),
+            method="DOP853",
+            t_eval=times,
+            rtol=TOLERANCE,
+            atol=TOLERANCE,
+        )
     if not solved.success:
         raise EquipoiseError(f"the integration stopped at t = {solved.t[-1]:g}: {solved.message}")
     return solved.y.T
