@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .report.compare import compare
     from .report.results import Comparison, PolicyResult, Simulation
     from .report.simulate import simulate
+    from .report.stability import fleet_of, stability
     from .scenario import Scenario
     from .stats import Estimate
     from .theory.limits import LIMITS
@@ -55,6 +56,7 @@ _HOME = {
     "report.compare": ("compare",),
     "report.results": ("Comparison", "PolicyResult", "Simulation"),
     "report.simulate": ("simulate",),
+    "report.stability": ("fleet_of", "stability"),
     "scenario": ("Scenario",),
     "stats": ("Estimate",),
     "theory.limits": ("LIMITS",),
