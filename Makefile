@@ -31,18 +31,18 @@ demo: $(STAMP) ## compare seven policies on one hour of a model server's traffic
 	  '      your own scenario  $(BIN)/equipoise new mine.toml' \
 	  '      the policies       $(BIN)/equipoise policies'
 
-test: $(STAMP) ## run the tests
-	@$(BIN)/python -m pytest
+test: $(STAMP) ## run the tests, on two cores
+	@$(BIN)/python -m pytest -n 2
 
 check: $(STAMP) ## check format, lint, types and layers, then run the tests
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2
 
 verify: $(STAMP) ## run the slow statistical checks
-	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest -n 2 -m slow
 
 bench: $(STAMP) ## measure the kernels against a plain loop and SimPy, in one run
 	@$(BIN)/python -m bench
