@@ -46,8 +46,8 @@ MOST_CACHE_BYTES = 256 * 2**20  # older kernels are dropped beyond this
 _FOREIGN = ("numpy", "math", "numba", "builtins", "typing", "collections")
 
 _twins: dict[types.FunctionType, tuple[Any, tuple[Any, ...]]] = {}  # with what each reached
-_one_at_a_time = threading.RLock()  # replications start in several threads
 _in_the_making: set[types.FunctionType] = set()
+_making = threading.RLock()  # what another thread has in the making is not yet a twin
 _at_address: dict[tuple[Any, Any, int], Any] = {}
 _shadows: dict[tuple[str, tuple[str, ...]], tuple[types.ModuleType, tuple[Any, ...]]] = {}
 
@@ -97,25 +97,29 @@ def twin(function: Any) -> Any:
     if hasattr(function, "__compiled__"):
         return function.__compiled__
     function = getattr(function, "__compiled_as__", function)
-    with _one_at_a_time:
-        if function in _in_the_making:  # it calls itself; numba says what it thinks of that
-            return function
-        _in_the_making.add(function)
-        try:
-            plain = _substituted(function)
-        finally:
-            _in_the_making.discard(function)
-        reached = _reached(plain)
-        made, known = _twins.get(function, (None, ()))
-        if made is None or not _same(reached, known):
-            made = njit(forceinline=not hasattr(function, "__outline__"), **OPTIONS)(plain)
-            _twins[function] = made, reached
-        return made
+    with _making:
+        return _twin_of(function)
+
+
+def _twin_of(function: types.FunctionType) -> Any:
+    if function in _in_the_making:  # it calls itself; numba says what it thinks of that
+        return function
+    _in_the_making.add(function)
+    try:
+        plain = _substituted(function)
+    finally:
+        _in_the_making.discard(function)
+    reached = _reached(plain)
+    made, known = _twins.get(function, (None, ()))
+    if made is None or not _same(reached, known):
+        made = njit(forceinline=not hasattr(function, "__outline__"), **OPTIONS)(plain)
+        _twins[function] = made, reached
+    return made
 
 
 def kernel(function: Any) -> Any:
     """Return the compiled form of an outermost function, found on disk if its content was seen."""
-    with _one_at_a_time:
+    with _making:
         made = njit(**OPTIONS)(_substituted(function))
     _keep_on_disk(made, function, lambda: content_key(function))
     return made

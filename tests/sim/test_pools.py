@@ -98,6 +98,16 @@ def test_a_balanced_start_is_the_load_offered_spread_evenly(kernel):
     assert {r.arrived for r in runs.records} == {10}
 
 
+@pytest.mark.parametrize("start", ["empty", [5, 40, 0, 11]])
+def test_a_response_is_a_service_time_from_any_start(start):
+    """Time in service over tasks done: also where the number of tasks drifts."""
+    runs = run(pools(start=start), "jsq", "memoryless", rows=1)
+
+    # A ratio: its mean is off by one over the tasks done, 15 from empty.
+    assert_mean(runs["mean_response"], 1.0, bias=0.1)
+    assert_mean(runs["mean_tasks"] * SERVERS - runs["throughput"], 0.0)
+
+
 # --- Rates that change, and stop ----------------------------------------------------------------
 
 

@@ -163,6 +163,18 @@ def test_rates_that_end_before_enough_tasks_came_end_the_run(kernel):
     assert record.ends[-1] <= 130.0
 
 
+@both_kernels
+def test_a_threshold_far_above_all_lengths_is_reported_as_it_is(kernel):
+    scenario = a_scenario("fcfs").with_run(start="empty", duration=40.0)
+
+    runs = run(scenario, "learning-threshold(alpha=0.6, level=300)", kernel, rows=2)
+
+    reported = runs.result.threshold_time
+    assert 300 in reported
+    assert sum(reported.values()) == pytest.approx(1.0)
+    assert len(reported) > 150  # down at every arrival: some 200 of them
+
+
 # --- Seeds ---------------------------------------------------------------------------------------
 
 

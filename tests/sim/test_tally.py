@@ -114,6 +114,18 @@ def test_thresholds_are_timed_from_change_to_change(changes):
     assert tally.now[t.LAST_CHANGE] == now
 
 
+def test_values_out_of_range_share_the_places_at_the_ends():
+    """A user's policy may announce any whole number; nothing is written elsewhere."""
+    tally = t.make_tally(np.array([0, 1]), 10, -3)
+    for now, value in ((1.0, -7), (3.0, 10**9), (7.0, 4)):
+        t.pass_time(tally, now, 2)
+        t.announced(tally, value)
+    t.pass_time(tally, 15.0, 2)
+    t.settle(tally)
+
+    assert tally.thresholds.tolist() == [3.0, 0, 0, 0, 8.0, 0, 0, 0, 0, 4.0]
+
+
 def test_waits_are_counted_and_summed_apart_from_tasks_that_start_at_once():
     tally = t.make_tally(np.array([0]), 8, 0)
 

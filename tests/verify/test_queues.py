@@ -8,9 +8,12 @@ from runs import cut, run
 from equipoise import Scenario, simulate
 from equipoise.stats.intervals import student
 
-pytestmark = pytest.mark.slow
+slow = pytest.mark.slow
 
-# n, load .9, tasks a replication (times 8), the metric, its value and what n adds to the error.
+# n, tasks a replication (8 of them), the metric, its value at load .9, and the bias that is known.
+# Memoryless, 8 replications, found with the 95 % half-width, 2 to 4 s each on two cores:
+#   random 9.021 +- .059, round-robin 4.230 +- .030, jsq-d 1.6144 +- .0047, and at n = 10
+#   2.808 +- .010 with replacement, 2.688 +- .012 without.
 WAITS = {
     "random": (100, 6_000_000, "mean_wait", 9.0, 0.0),
     "round-robin": (100, 6_000_000, "mean_wait", 4.22681, 0.0),
@@ -20,7 +23,7 @@ WAITS = {
 }
 
 
-@pytest.mark.parametrize("kernel", ["memoryless", "events"])
+@pytest.mark.parametrize("kernel", ["memoryless", pytest.param("events", marks=slow)])
 @pytest.mark.parametrize("policy", WAITS)
 def test_the_mean_is_the_known_one_and_the_interval_one_per_cent(policy, kernel):
     servers, tasks, metric, value, bias = WAITS[policy]
@@ -35,6 +38,7 @@ def test_the_mean_is_the_known_one_and_the_interval_one_per_cent(policy, kernel)
     assert estimate.error <= 0.01 * value
 
 
+@slow
 @pytest.mark.parametrize("servers", [10, 30, 100, 300, 1000])
 def test_power_of_two_choices_comes_near_its_limit_like_one_over_n(servers):
     """3.6 / n above it at load .9, as far as 20 / n^2 and four standard errors tell."""
@@ -48,6 +52,7 @@ def test_power_of_two_choices_comes_near_its_limit_like_one_over_n(servers):
     assert abs(above - 3.6 / servers) <= 4 * found.error / student(7) + 1 / servers
 
 
+@slow
 @pytest.mark.parametrize("kernel", ["memoryless", "events"])
 @pytest.mark.parametrize("replications", [1, 8])
 def test_intervals_hold_the_truth_nineteen_times_in_twenty(kernel, replications):
@@ -77,6 +82,7 @@ def test_intervals_hold_the_truth_nineteen_times_in_twenty(kernel, replications)
         assert 178 <= times <= 200, f"{metric}: {times} of 200"
 
 
+@slow
 def test_replications_are_independent():
     """Their means spread as the interval says, and neighbours are not correlated."""
     scenario = Scenario.simple(servers=1, load=0.5, tasks=5_000, warm_up=50.0, replications=2000)

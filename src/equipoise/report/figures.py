@@ -637,17 +637,18 @@ def apart(levels: Sequence[float], gap: float, low: float, high: float) -> list[
     order = sorted(range(len(levels)), key=lambda i: levels[i])
     groups: list[tuple[float, list[int]]] = []  # (centre, members)
     for i in order:
-        groups.append((levels[i], [i]))
+        groups.append((max(low, min(levels[i], high)), [i]))
         while len(groups) > 1:
             (a, upper), (b, lower) = groups[-2:]
             if b - a >= gap * (len(upper) + len(lower)) / 2:
                 break
             both = upper + lower
-            groups[-2:] = [(sum(levels[j] for j in both) / len(both), both)]
+            half = gap * (len(both) - 1) / 2
+            centre = sum(levels[j] for j in both) / len(both)
+            groups[-2:] = [(max(low + half, min(centre, high - half)), both)]
     out = [0.0] * len(levels)
     for centre, members in groups:
         half = gap * (len(members) - 1) / 2
-        centre = max(low + half, min(centre, high - half))
         for k, j in enumerate(members):
             out[j] = centre - half + k * gap
     return out

@@ -155,29 +155,43 @@ class _Rows:
         }
         if self.queue:
             found["mean_wait"] = (self.column(t.WAITS), self.column(t.WAITED))
-        if not self.column(t.RESPONDED).any():  # not followed one by one: Little's law
-            found["mean_response"] = (tasks, arrivals - losses)
+        if self.scenario.servers.discipline != "fcfs" and not self.column(t.RESPONDED).any():
+            # not followed one by one: time at the servers over tasks done, for pools right from any
+            # start, for slotted servers in the long run (Little's law)
+            found["mean_response"] = (tasks, self.column(t.DEPARTURES))
         if self.scenario.servers.limit is not None:
             found["lost"] = (losses, arrivals)
         return found
 
     def histogram(self, which: str) -> np.ndarray:
-        """Return tasks by "waits" or "responses", [R, rows, buckets], all buckets."""
+        """Return tasks by "waits" or "responses", [R, rows, buckets], the buckets of `edges`."""
         tables = [getattr(record, which) for record in self.records]
         begins = [record.first_bucket[which == "responses"] for record in self.records]
-        buckets = len(self.records[0].edges()) - 1
-        whole = np.zeros((len(tables), self.sums.shape[1], buckets))
+        low, high = self.used(which)
+        whole = np.zeros((len(tables), self.sums.shape[1], high - low), np.uint32)
         last = self.first + self.sums.shape[1]
         for out, table, begin in zip(whole, tables, begins, strict=True):
-            out[:, begin : begin + table.shape[1]] = table[self.first : last]
+            if not table.shape[1]:
+                continue
+            out[:, begin - low : begin - low + table.shape[1]] = table[self.first : last]
         return whole
 
+    def used(self, which: str) -> tuple[int, int]:
+        """Return the first bucket that any record used, and the one behind the last."""
+        i = int(which == "responses")
+        spans = [(r.first_bucket[i], r.first_bucket[i] + getattr(r, which).shape[1])
+                 for r in self.records if getattr(r, which).shape[1]]  # fmt: skip
+        if not spans:
+            return 0, 1
+        return min(low for low, _ in spans), max(high for _, high in spans)
+
     def edges(self, which: str) -> np.ndarray:
-        """Return the boundaries of the buckets, s; a wait of exactly 0 is an atom at 0."""
+        """Return the boundaries of the buckets used, s; a wait of exactly 0 is an atom at 0."""
         edges = self.records[0].edges()
         if which == "waits":
             edges[1] = 0.0
-        return edges
+        low, high = self.used(which)
+        return edges[low : high + 1]
 
     def quantiles(self) -> dict[str, tuple[np.ndarray, np.ndarray, float]]:
         """Return (counts [R, rows, buckets], edges s, p) of the metrics that are quantiles."""

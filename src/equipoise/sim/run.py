@@ -23,12 +23,13 @@ from ..rng import make_rng
 from ..scenario import Scenario, SlotArrivals, SlotService, TaskStream, TraceService
 from ..stats.histogram import edges
 from . import tally as t
-from .events import TAKEN, make_event_tasks, make_events, more_event_slots
+from .events import TAKEN, TRAIL, make_event_tasks, make_events, more_event_slots
 from .memoryless import make_memoryless, make_tasks, more_nodes, more_slots
 from .slotted import make_slotted, make_slotted_tasks
 from .store import NEEDS_LEVELS, NEEDS_NODES, NEEDS_SLOTS, NEEDS_TASKS, NO_SUCH_SERVER, REACHED
 
 ROWS, STRETCHES = 50, 10
+MOST_LEVELS = 65_536  # the time at announced values beyond is not told apart
 ANY = 2**62  # no bound on the number of tasks
 ALL_AT_ONCE = 2**31 - 1  # workers of a pool
 KERNELS = ("memoryless", "events", "slotted")
@@ -213,9 +214,14 @@ class _Driver:
             speeds=servers.speed_of,
             workers=self.workers,
         )
-        tallest = max(int(self.lengths.max()), int(2 * scenario.offered_load()[2]))
+        announced = max(0, min(int(self.world.announcement[0]), MOST_LEVELS))
+        tallest = max(int(self.lengths.max()), int(2 * scenario.offered_load()[2]), announced)
         levels = 64 + 2 * tallest
         self.tally = t.make_tally(self.lengths, levels, int(self.world.announcement[0]))
+
+    def trail(self) -> np.ndarray:
+        """The first events, if they were asked for and the kernel notes them (events.py)."""
+        return np.zeros(0, np.int32)
 
     def arrived(self) -> int:
         """Tasks that have come so far, those of the start not counted."""
@@ -326,6 +332,9 @@ class _Events(_Driver):
                 self.tasks = more_event_slots(self.tasks)
             else:
                 self.grow(code)
+
+    def trail(self) -> np.ndarray:
+        return self.tasks.trail[: self.tasks.counts[TRAIL]]
 
 
 class _Slotted(_Driver):
@@ -467,7 +476,7 @@ class _Book:
             events=int(number[t.ARRIVED] + number[t.FINISHED]),
             seconds=driver.seconds,
             extra=np.array(column["extra"]),
-            trail=getattr(driver.tasks, "trail", np.zeros(0, np.int32)),
+            trail=driver.trail(),
         )
 
 

@@ -125,7 +125,7 @@ def fallen(tally, length, size):
 def announced(tally, value):
     """Book that another value is in force from now on; far values share the last place."""
     now, number = tally.now, tally.number
-    at = min(number[THRESHOLD], tally.thresholds.size - 1)
+    at = max(0, min(number[THRESHOLD], tally.thresholds.size - 1))
     tally.thresholds[U(at)] += now[NOW] - now[THRESHOLD_SINCE]
     now[THRESHOLD_SINCE] = now[NOW]
     now[LAST_CHANGE] = now[NOW]
@@ -155,6 +155,6 @@ def settle(tally):
     for i in range(tally.number[TALLEST] + 2):
         tally.area[i] += tally.least[i] * (now - tally.since[i])
         tally.since[i] = now
-    at = min(tally.number[THRESHOLD], tally.thresholds.size - 1)
+    at = max(0, min(tally.number[THRESHOLD], tally.thresholds.size - 1))
     tally.thresholds[at] += now - tally.now[THRESHOLD_SINCE]
     tally.now[THRESHOLD_SINCE] = now
