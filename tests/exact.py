@@ -401,3 +401,101 @@ def _learnt(params, before: Lengths, after: Lengths, level: int) -> int:
     if level >= step and sum(q >= level for q in after) <= alpha * n + 1:
         level -= step
     return level
+
+
+# --- Servers of unequal speed ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Unequal:
+    """The stationary law of a few servers of unequal speed."""
+
+    law: np.ndarray  # float64[cap + 1, ...], an axis per server
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.indices(self.law.shape)
+
+    @property
+    def means(self) -> list[float]:
+        """Tasks at each server."""
+        return [float((self.law * q).sum()) for q in self.lengths]
+
+    @property
+    def mean_tasks(self) -> float:
+        """Tasks per server."""
+        return sum(self.means) / self.law.ndim
+
+    def at_least(self, tasks: int) -> float:
+        """Fraction of servers with at least so many tasks."""
+        return float(np.mean([(self.law * (q >= tasks)).sum() for q in self.lengths]))
+
+    @property
+    def edge(self) -> float:
+        """The mass of states with a server at the cap."""
+        full = (self.lengths == self.law.shape[0] - 1).any(axis=0)
+        return float(self.law[full].sum())
+
+
+def unequal(policy: str, speeds, rate: float, cap: int, workers: int = 1, **params) -> Unequal:
+    """Solve servers of these speeds, exponential sizes of mean 1, tasks arriving at `rate`.
+
+    Policies: jsq, sed, random, jsq-d; `weight` gives the chance of each server to be drawn first
+    (the same for all if absent), `replacement` whether it may be drawn again. A task at a server
+    with `cap` tasks is lost: `edge` shows what that does.
+    """
+    speeds = np.array(speeds, float)
+    n, shape = speeds.size, (cap + 1,) * speeds.size
+    q = np.indices(shape).reshape(n, -1)
+    here = np.arange(q.shape[1])
+    share = _shares(policy, speeds, q, params)
+    rows, columns, rates = [], [], []
+    for i in range(n):
+        step = (cap + 1) ** (n - 1 - i)
+        can = q[i] < cap
+        rows.append(here[can]), columns.append(here[can] + step)
+        rates.append(rate * share[i][can])
+        can = q[i] > 0
+        rows.append(here[can]), columns.append(here[can] - step)
+        rates.append(speeds[i] * np.minimum(q[i][can], workers))
+    rows, columns, rates = map(np.concatenate, (rows, columns, rates))
+    flows = csc_array(coo_array((rates, (rows, columns)), shape=(here.size,) * 2))
+    out = np.asarray(flows.sum(axis=1)).ravel()
+    balance = flows.T.tocsc() - csc_array((out, (here, here)), shape=flows.shape)
+    weights = np.concatenate(
+        ([1.0], splu(csc_array(balance[1:, 1:])).solve(-balance[1:, [0]].toarray().ravel()))
+    )
+    return Unequal((weights / weights.sum()).reshape(shape))
+
+
+def _shares(policy: str, speeds: np.ndarray, q: np.ndarray, params) -> np.ndarray:
+    """Return the chance of each server in each state, float64[n, states]."""
+    n = speeds.size
+    if policy == "random":
+        weight = np.array(params.get("weight", np.ones(n)), float)
+        return np.broadcast_to((weight / weight.sum())[:, None], q.shape)
+    badness = (q + 1) / speeds[:, None] if policy == "sed" else q.astype(float)
+    draws = _draws(n, params) if policy == "jsq-d" else {tuple(range(n)): 1.0}
+    share = np.zeros(q.shape)
+    for drawn, chance in draws.items():
+        asked = list(set(drawn))
+        least = badness[asked].min(axis=0)
+        best = np.zeros(q.shape)
+        best[asked] = np.isclose(badness[asked], least, rtol=1e-12, atol=0)
+        share += chance * best / best.sum(axis=0)
+    return share
+
+
+def _draws(n: int, params) -> dict[tuple[int, ...], float]:
+    """The sequences of servers drawn one after the other, and their chances."""
+    weight = np.array(params.get("weight", np.ones(n)), float)
+    found = {}
+    for drawn in product(range(n), repeat=params.get("d", 2)):
+        if not params.get("replacement", False) and len(set(drawn)) < len(drawn):
+            continue
+        chance, left = 1.0, weight.sum()
+        for server in drawn:
+            chance *= weight[server] / left
+            left -= 0.0 if params.get("replacement", False) else weight[server]
+        found[drawn] = chance
+    return found

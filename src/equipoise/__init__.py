@@ -29,12 +29,16 @@ if TYPE_CHECKING:
     from .policies.jsq import Jsq
     from .policies.jsq_d import JsqD
     from .policies.learning_threshold import LearningThreshold
+    from .policies.ll_d import LlD
     from .policies.random import Random
     from .policies.round_robin import RoundRobin
+    from .policies.sampled import Sampled
+    from .policies.sed import Sed
     from .policies.threshold import Threshold
     from .report.compare import compare
     from .report.results import Comparison, PolicyResult, Simulation
     from .report.simulate import simulate
+    from .report.stability import fleet_of, stability
     from .scenario import Scenario
     from .stats import Estimate
     from .theory.limits import LIMITS
@@ -52,6 +56,7 @@ _HOME = {
     "report.compare": ("compare",),
     "report.results": ("Comparison", "PolicyResult", "Simulation"),
     "report.simulate": ("simulate",),
+    "report.stability": ("fleet_of", "stability"),
     "scenario": ("Scenario",),
     "stats": ("Estimate",),
     "theory.limits": ("LIMITS",),
@@ -62,8 +67,11 @@ _CONSTRUCTORS = (
     "Jsq",
     "JsqD",
     "LearningThreshold",
+    "LlD",
     "Random",
     "RoundRobin",
+    "Sampled",
+    "Sed",
     "Threshold",
 )
 _WHERE = {name: module for module, names in _HOME.items() for name in names}

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from equipoise.policies import POLICIES
 
 OWN = """
@@ -40,6 +42,19 @@ def test_one_policy_is_told_with_its_parameters(run):
     assert "threshold(level=..., step=1)" in answer.out
     assert "the threshold l" in answer.out
     assert "jsq-d" not in answer.out
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [
+        ("random", "the speeds of the servers if weighted=true"),
+        ("jsq-d", "the speeds of the servers if sampling=speed, to ask servers for their lengths"),
+        ("sed", "the speeds of the servers, messages from the servers"),
+        ("ll-d", "the sizes of the tasks (simulation only), to ask servers for their work left"),
+    ],
+)
+def test_what_a_policy_must_see_is_told(run, name, needs):
+    assert needs in " ".join(run("policies", name).out.split())
 
 
 def test_the_json_has_every_fact_of_every_policy(run):

@@ -8,16 +8,26 @@ import numpy as np
 
 from equipoise.compile import kernel
 from equipoise.policies import POLICIES, Policy, PolicySpec, resolve
+from equipoise.policies.base import book_work
 from equipoise.policies.levels import Bands, Levels, band_at
+from equipoise.policies.segments import Segments
 from equipoise.policies.steps import OUT_OF_RANGE, make_steps, make_world
 from equipoise.rng import make_rng
 
-REQUIRED = {"threshold": "threshold(level=2)"}
+# every set of the law is among the first four servers, which all scripts have
+LAW = "sampled(law={0+1:0.35, 1+2+3:0.4, 3:0.05, 0+3:0.2})"
+REQUIRED = {"threshold": "threshold(level=2)", "sampled": LAW}
 WRITTEN = [
     *(REQUIRED.get(name, name) for name in POLICIES),
     "jsq-d(d=3)",
     "jsq-d(d=2, replacement=true)",
     "jsq-d(d=5)",
+    "random(weighted=true)",
+    "round-robin(weighted=true)",
+    "jsq-d(d=2, sampling=speed)",
+    "jsq-d(d=4, sampling=speed)",
+    "jsq-d(d=3, sampling=speed, replacement=true)",
+    "ll-d(d=3, sampling=speed)",
     "jbt(r=1)",
     "threshold(level=0)",
     "threshold(level=1, step=3)",
@@ -32,8 +42,17 @@ def specs() -> list[PolicySpec]:
     return [resolve(written) for written in WRITTEN]
 
 
-def world_of(spec: PolicySpec, lengths, seed: int = 1, *, limit=None, tracked=True):
-    """A world of this policy, its coins from one seed."""
+def speeds_for(spec: PolicySpec, n: int) -> np.ndarray:
+    """Unequal speeds where the policy looks at them, float64[n]; all 1 where it does not."""
+    params = spec.params
+    looks = "speeds" in spec.policy.needs or params.get("weighted", False)
+    if looks or params.get("sampling") == "speed":
+        return np.array([1.0, 0.25, 2.0, 0.5, 1.0, 3.0, 0.25, 1.0, 0.1])[np.arange(n) % 9]
+    return np.ones(n)
+
+
+def world_of(spec: PolicySpec, lengths, seed: int = 1, *, limit=None, tracked=True, speeds=None):
+    """A world of this policy, its coins from one seed; speeds as `speeds_for` says if not given."""
     return make_world(
         spec.policy,
         dict(spec.params),
@@ -42,28 +61,40 @@ def world_of(spec: PolicySpec, lengths, seed: int = 1, *, limit=None, tracked=Tr
         server_rng=make_rng(seed + 1),
         limit=limit,
         tracked=tracked,
+        speeds=speeds_for(spec, len(lengths)) if speeds is None else speeds,
     )
 
 
-def plain_drive(spec, lengths, seed, script, limit=None):
+def sized(policy: Policy) -> bool:
+    """Whether a policy sees the sizes of tasks, so that its drivers must keep account of them."""
+    return "sizes" in policy.needs
+
+
+def plain_drive(spec, lengths, seed, script, limit=None, speeds=None):
     """Follow a script in plain Python; yield (world, server) after each event.
 
     The script is a list of integers: negative, a task comes; else a task of the k-th of those
     present leaves (nothing happens when nobody is there).
     """
-    world = world_of(spec, lengths, seed, limit=limit)
+    world = world_of(spec, lengths, seed, limit=limit, speeds=speeds)
     steps = make_steps(spec.policy, True)
     present = list(np.repeat(np.arange(len(lengths)), lengths))
-    for move in script:
+    for i, move in enumerate(script):
+        if sized(spec.policy):
+            world.fleet.now[0] = i
         if move < 0:
             server = int(steps.arrive(world))
             assert server != OUT_OF_RANGE
             if server >= 0:
                 present.append(server)
+                if sized(spec.policy):  # sizes of 1, 2, 3 s in turn
+                    book_work(world.fleet, server, world.length[server] - 1, 1.0 + i % 3)
             yield world, server
         elif present:
             server = int(present.pop(move % len(present)))
             steps.depart(world, server)
+            if sized(spec.policy):
+                book_work(world.fleet, server, world.length[server] + 1, 0.0)
             yield world, server
 
 
@@ -84,15 +115,20 @@ _loops: dict[Policy, object] = {}
 def _loop(policy):
     if policy not in _loops:
         steps = make_steps(policy, True)
-        arrive, depart = steps.arrive, steps.depart
+        arrive, depart, with_sizes = steps.arrive, steps.depart, sized(policy)
 
         def contract(world, script, present, count, out):
             for i in range(script.size):
+                if with_sizes:
+                    world.fleet.now[0] = i
                 if script[i] < 0:
                     server = arrive(world)
                     if server >= 0:
                         present[count] = server
                         count += 1
+                        if with_sizes:
+                            before = world.length[server] - 1
+                            book_work(world.fleet, server, before, 1.0 + i % 3)
                     out[i] = server
                 elif count > 0:
                     k = script[i] % count
@@ -101,16 +137,18 @@ def _loop(policy):
                         present[j] = present[j + 1]
                     count -= 1
                     depart(world, server)
+                    if with_sizes:
+                        book_work(world.fleet, server, world.length[server] + 1, 0.0)
                     out[i] = server
 
         _loops[policy] = kernel(contract)
     return _loops[policy]
 
 
-def index_of(world) -> Levels | Bands | None:
+def index_of(world) -> Levels | Bands | Segments | None:
     """The index that a policy's memory holds, if it holds one."""
     for part in world.state:
-        if isinstance(part, Levels | Bands):
+        if isinstance(part, Levels | Bands | Segments):
             return part
     return None
 
@@ -120,7 +158,7 @@ def believed_below(world, spec: PolicySpec) -> np.ndarray:
     index, n = index_of(world), world.length.size
     if index is None:
         return np.full(n, 2**40)
-    if isinstance(index, Levels):
+    if isinstance(index, Levels | Segments):
         return index.place[:, 1].astype(np.int64) + 1
     bounds = [*promises(world, spec), 2**40]
     return np.array([bounds[band_at(index, index.position[s])] for s in range(n)])

@@ -1,6 +1,7 @@
 """What every policy must keep, registered or a user's: the seam's promises, tested."""
 
 import inspect
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -14,22 +15,31 @@ from policies.harness import (
     index_of,
     plain_drive,
     promises,
+    sized,
     specs,
+    speeds_for,
     watched,
     world_of,
 )
 
 import equipoise
+from equipoise.errors import PolicyMismatch
 from equipoise.live.core import Core
 from equipoise.policies import POLICIES, PolicySpec
 from equipoise.policies.base import Blind
+from equipoise.policies.law import law_sets
 from equipoise.policies.levels import Bands, Levels, band_at
+from equipoise.policies.segments import Segments
 from equipoise.policies.steps import MESSAGES, PROBE, make_steps
 from equipoise.rng import below, make_rng
 from equipoise.scenario import Scenario
 from equipoise.sim.run import POLICY_SEED, SERVERS_SEED, replicate, seeds
 
 every_policy = pytest.mark.parametrize("spec", specs(), ids=str)
+# Sizes are known only after a task has run, so nothing that needs them can stand before traffic.
+every_live_policy = pytest.mark.parametrize(
+    "spec", [spec for spec in specs() if not sized(spec.policy)], ids=str
+)
 starts = st.lists(st.integers(0, 6), min_size=4, max_size=9)
 scripts = st.lists(st.integers(-4, 40), min_size=1, max_size=60)
 
@@ -48,19 +58,40 @@ def test_compiled_and_plain_python_choose_alike(spec, start, seed, script):
         assert (world.choice_rng == last.choice_rng).all()
 
 
-@every_policy
+def scenario_of(spec, n, discipline, load, **more) -> Scenario:
+    """Poisson arrivals, exponential service of mean 1 s, speeds as the harness has them."""
+    limit = {"limit": more.pop("limit")} if "limit" in more else {}
+    return Scenario.from_dict(
+        {
+            "servers": {"discipline": discipline, "speeds": speeds_for(spec, n).tolist(), **limit},
+            "arrivals": {"law": "poisson", "load": load},
+            "service": {"law": "exponential", "mean": 1.0},
+            "run": more,
+        }
+    )
+
+
+def core_of(spec, scenario) -> Core:
+    """A dispatcher for the servers of a scenario, with the coins of its first replication."""
+    core = Core(spec, limit=scenario.servers.limit)
+    for i, speed in enumerate(scenario.servers.speed_of.tolist()):
+        core.joined(f"server {i}", speed=speed)
+    streams = seeds(scenario.run.seed, 0)
+    core.world.choice_rng[:] = make_rng(streams[POLICY_SEED])
+    core.world.server_rng[:] = make_rng(streams[SERVERS_SEED])
+    return core
+
+
+@every_live_policy
 @pytest.mark.parametrize("discipline", ["fcfs", "pool"])
 def test_simulator_and_live_core_choose_the_same_servers(spec, discipline):
     """One recorded sequence of events; what was simulated is, choice for choice, what is served."""
-    n, load = 12, {"fcfs": 0.95, "pool": 3.5}[discipline]
-    scenario = Scenario.simple(servers=n, discipline=discipline, load=load, tasks=1500)
+    load = {"fcfs": 0.95, "pool": 3.5}[discipline]
+    scenario = scenario_of(spec, 12, discipline, load, tasks=1500)
     record = replicate(scenario, spec, 0, kernel="events", trail=3000)
-    streams = seeds(scenario.run.seed, 0)
-    core = Core(spec, [f"server {i}" for i in range(n)])
-    core.world.choice_rng[:] = make_rng(streams[POLICY_SEED])
-    core.world.server_rng[:] = make_rng(streams[SERVERS_SEED])
+    core = core_of(spec, scenario)
 
-    chosen, held = [], [[] for _ in range(n)]
+    chosen, held = [], [[] for _ in range(12)]
     for event in record.trail[: record.events].tolist():
         if event >= 0:
             slot = core.choose()
@@ -73,15 +104,12 @@ def test_simulator_and_live_core_choose_the_same_servers(spec, discipline):
     assert all(simulated == live for simulated, live in chosen)
 
 
-@every_policy
+@every_live_policy
 def test_simulator_and_live_core_lose_the_same_tasks_at_full_servers(spec):
     n = 8
-    scenario = Scenario.simple(servers=n, discipline="fcfs", load=1.3, limit=3, tasks=800)
+    scenario = scenario_of(spec, n, "fcfs", 1.3, limit=3, tasks=800)
     record = replicate(scenario, spec, 0, kernel="events", trail=1600)
-    streams = seeds(scenario.run.seed, 0)
-    core = Core(spec, map(str, range(n)), limit=3)
-    core.world.choice_rng[:] = make_rng(streams[POLICY_SEED])
-    core.world.server_rng[:] = make_rng(streams[SERVERS_SEED])
+    core = core_of(spec, scenario)
 
     held, lost, steps = [[] for _ in range(n)], 0, 0
     for event in record.trail[: record.events].tolist():
@@ -98,13 +126,19 @@ def test_simulator_and_live_core_lose_the_same_tasks_at_full_servers(spec):
     assert steps == record.events
 
 
+@pytest.mark.parametrize("spec", [s for s in specs() if sized(s.policy)], ids=str)
+def test_a_policy_that_needs_sizes_cannot_stand_in_front_of_traffic(spec):
+    with pytest.raises(PolicyMismatch, match="must observe sizes, which a live dispatcher cannot"):
+        Core(spec, ["a", "b", "c", "d"])
+
+
 @every_policy
 @given(start=starts, seed=st.integers(0, 2**32), script=scripts)
 def test_memory_equals_the_true_state_after_every_event(spec, start, seed, script):
     """With instant messages bands are the colors of the true lengths, and levels the lengths."""
     for world, _ in plain_drive(spec, start, seed, script):
         index = index_of(world)
-        if isinstance(index, Levels):
+        if isinstance(index, Levels | Segments):
             assert (index.place[:, 1] == world.length).all()
         elif isinstance(index, Bands):
             bounds = [*promises(world, spec), 2**40]
@@ -151,10 +185,11 @@ def test_only_a_policy_that_probes_can_see_lengths(spec):
     else:
         assert world.fleet == Blind(5)
     source = inspect.getsource(inspect.getmodule(spec.policy.choose))
-    assert ("ask(" in source) == spec.policy.probes
+    assert bool(re.search(r"\bask(_work)?\(", source)) == spec.policy.probes
+    assert ("ask_work(" in source) == sized(spec.policy)
 
 
-@every_policy
+@every_live_policy
 @given(seed=st.integers(0, 2**32), moves=st.lists(st.integers(0, 99), min_size=1, max_size=80))
 def test_servers_may_come_and_go_at_any_moment(spec, seed, moves):
     """`init` again at any moment, from any bounds, and going on is legal; no slot is lost."""
@@ -231,11 +266,19 @@ def test_facts_are_stated(spec):
 @every_policy
 def test_tasks_are_spread_over_all_servers_when_nothing_distinguishes_them(spec):
     """Ties are uniform: from equal lengths each server is the first choice 1/n of the time."""
-    n, runs = 4, 400
-    first = Counter(int(next(plain_drive(spec, [3] * n, seed, [-1]))[1]) for seed in range(runs))
+    n, runs, alike = 4, 400, np.ones(4)
+    first = Counter(
+        int(next(plain_drive(spec, [3] * n, seed, [-1], speeds=alike))[1]) for seed in range(runs)
+    )
 
     if spec.policy.name == "round-robin":
         assert set(first) == {0}
+    elif "law" in spec.params:  # the sets distinguish them; within a set ties are uniform
+        parts = np.zeros(n)
+        for members, probability in law_sets(spec.params["law"]).items():
+            parts[list(members)] += probability / len(members)
+        error = (runs * parts * (1 - parts)) ** 0.5
+        assert all(abs(first[s] - runs * parts[s]) < 4 * error[s] for s in range(n))
     else:
         error = (runs * (1 / n) * (1 - 1 / n)) ** 0.5
         assert all(abs(first[s] - runs / n) < 4 * error for s in range(n))

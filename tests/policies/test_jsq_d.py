@@ -9,14 +9,14 @@ from policies.play import Play, even
 
 from equipoise.errors import PolicyError
 from equipoise.policies import resolve
-from equipoise.policies.jsq_d import draw
+from equipoise.policies.probing import draw_server
 
 
 def drawn(play):
     """The servers asked for one task, in order."""
     d = play.state.par.d
     fleet, coins = play.world.fleet, play.world.choice_rng
-    return tuple(int(draw(play.state, fleet, coins, i)) for i in range(d))
+    return tuple(int(draw_server(play.state.probing, fleet.size, coins, i)) for i in range(d))
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def drawn(play):
 def test_any_d_different_servers_are_asked_in_any_order_equally_often(n, d):
     """Drawn again when they repeat (2 d <= n), dealt off a shuffled deck beyond that."""
     play = Play(f"jsq-d(d={d})", [0] * n)
-    assert len(play.state.drawn) == (n if 2 * d > n else d)
+    assert len(play.state.probing.drawn) == (n if 2 * d > n else d)
 
     asked = Counter(drawn(play) for _ in range(60 * len(list(permutations(range(n), d)))))
 
@@ -55,7 +55,7 @@ def test_many_questions_with_replacement_take_no_memory():
         np.zeros(4, np.int64), np.ones(4), None, d=10**12, replacement=True
     )
 
-    assert state.drawn.size <= 4
+    assert state.probing.drawn.size <= 4
 
 
 def test_where_servers_were_lost_the_remaining_ones_are_asked():
@@ -72,9 +72,9 @@ def test_the_shortest_of_those_asked_is_taken(d):
 
     for _ in play.events(500, load=3, seed=d):
         before, coins = play.lengths, play.world.choice_rng.copy()
-        deck = play.state.drawn.copy()
+        deck = play.state.probing.drawn.copy()
         asked = drawn(play)
-        play.world.choice_rng[:], play.state.drawn[:] = coins, deck
+        play.world.choice_rng[:], play.state.probing.drawn[:] = coins, deck
 
         assert before[play.choose()] == min(before[s] for s in asked)
 

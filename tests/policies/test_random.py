@@ -32,4 +32,4 @@ def test_nothing_is_said_and_nothing_remembered():
 
     assert not any(said)
     assert play.world.count.tolist() == [0] * 7
-    assert play.state._fields == ("par",)
+    assert play.state.alias.keep.size == 0

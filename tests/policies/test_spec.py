@@ -20,7 +20,9 @@ from equipoise.policies import (
     unique_labels,
 )
 
-NAMES = "random, round-robin, jsq, jsq-d, jiq, jbt, threshold, learning-threshold"
+NAMES = (
+    "random, round-robin, jsq, jsq-d, sampled, sed, ll-d, jiq, jbt, threshold, learning-threshold"
+)
 
 
 def refusal(act, *arguments, **given):
@@ -94,7 +96,8 @@ def test_a_label_says_all_that_is_needed_to_write_the_policy_again(alpha, step, 
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_has_a_constructor_that_says_the_same_as_its_label(name):
     made = CONSTRUCTORS["".join(word.capitalize() for word in name.split("-"))]
-    given = {p: 3 for p, param in POLICIES[name].params.items() if param.default is ...}
+    required = {"level": 3, "law": "0+1:0.7, 2:0.3"}
+    given = {p: required[p] for p, param in POLICIES[name].params.items() if param.default is ...}
 
     assert made(**given).params == spec(POLICIES[name], **given).params
     assert resolve(made(**given).label).params == made(**given).params
@@ -203,7 +206,7 @@ def test_a_table_without_a_name_is_refused():
         ("threshold(levle=9)",
          "threshold has no parameter 'levle'; its parameters are: level, step; "
          "did you mean 'level'?"),
-        ("jsq-d(k=3)", "jsq-d has no parameter 'k'; its parameters are: d, replacement"),
+        ("jsq-d(k=3)", "jsq-d has no parameter 'k'; its parameters are: d, replacement, sampling"),
         ("jsq(d=3)", "jsq has no parameter 'd'; its parameters are: none"),
         ("jsq(policy=3)", "jsq has no parameter 'policy'; its parameters are: none"),
         ({"name": "jsq", "self": 3}, "jsq has no parameter 'self'; its parameters are: none"),

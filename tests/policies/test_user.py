@@ -516,11 +516,11 @@ def test_a_policy_that_needs_what_is_not_supplied_is_refused(write):
     name = write("""
         from equipoise.policies import Policy
 
-        MINE = Policy("mine", choose=lambda state, fleet, rng: 0, needs=frozenset({"sizes"}))
+        MINE = Policy("mine", choose=lambda state, fleet, rng: 0, needs=frozenset({"colors"}))
     """)
 
     with pytest.raises(EquipoiseError) as caught:
         eq.simulate(small(), name)
 
-    assert "sizes" in str(caught.value)
+    assert "colors" in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -42,7 +42,7 @@ WRONG = [
     (
         "servers.discipline",
         "pol",
-        "servers.discipline = 'pol': must be 'pool' or 'fcfs'; did you mean 'pool'?",
+        "servers.discipline = 'pol': must be 'pool', 'fcfs' or 'slotted'; did you mean 'pool'?",
     ),
     (
         "servers.workers",
@@ -64,13 +64,13 @@ WRONG = [
     (
         "arrivals.law",
         "poison",
-        "arrivals: no such law: 'poison'; it must be 'poisson', 'rates' or 'trace'"
+        "arrivals: no such law: 'poison'; it must be 'poisson', 'rates', 'trace' or 'slots'"
         "; did you mean 'poisson'?",
     ),
     (
         "arrivals.law",
         None,
-        "arrivals: law is missing; choose law = 'poisson', 'rates' or 'trace'",
+        "arrivals: law is missing; choose law = 'poisson', 'rates', 'trace' or 'slots'",
     ),
     (
         "arrivals",
@@ -245,7 +245,7 @@ def test_parts_made_in_python_speak_the_same_way():
 
     assert str(caught.value).split("\n") == [
         "Servers: count = 0: must be at least 1",
-        "Servers: discipline = 'fifo': must be 'pool' or 'fcfs'",
+        "Servers: discipline = 'fifo': must be 'pool', 'fcfs' or 'slotted'",
     ]
 
 

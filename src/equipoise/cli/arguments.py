@@ -117,7 +117,7 @@ def scenario_arguments(command: Function) -> Function:
         click.option("--tasks", type=int, metavar="N", help="Or in tasks."),
         click.option(
             "--kernel",
-            type=click.Choice(["auto", "memoryless", "events"]),
+            type=click.Choice(["auto", "memoryless", "events", "slotted"]),
             default="auto",
             show_default=True,
             help="Which simulation kernel to run.",

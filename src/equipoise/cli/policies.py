@@ -133,10 +133,15 @@ def _value(value: Any) -> str:
 
 def _needs(policy: Policy) -> str:
     needs = [f"the {what} of the servers" for what in sorted(policy.needs - {"sizes"})]
+    if "weighted" in policy.params:
+        needs.append("the speeds of the servers if weighted=true")
+    if "sampling" in policy.params:
+        needs.append("the speeds of the servers if sampling=speed")
     if "sizes" in policy.needs:
-        needs.append("the sizes of the tasks")
+        needs.append("the sizes of the tasks (simulation only)")
     if policy.probes:
-        needs.append("to ask servers for their lengths")
+        work = "sizes" in policy.needs
+        needs.append(f"to ask servers for their {'work left' if work else 'lengths'}")
     if _listens(policy):
         needs.append("messages from the servers")
     if policy.announces:

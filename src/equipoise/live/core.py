@@ -82,8 +82,7 @@ class Core:
     ) -> None:
         self.spec = resolve(policy)
         self.limit, self.agents = limit, agents
-        if self.spec.policy.needs:
-            needs = " and ".join(sorted(self.spec.policy.needs))
+        if needs := " and ".join(sorted(self.spec.policy.needs - {"speeds"})):
             raise PolicyMismatch(
                 f"policy '{self.spec.label}' must observe {needs}, which a live dispatcher cannot "
                 "see; simulate it instead"

@@ -16,8 +16,11 @@ from . import (
     jsq,
     jsq_d,
     learning_threshold,
+    ll_d,
     random,
     round_robin,
+    sampled,
+    sed,
     threshold,
 )
 from .base import (
@@ -26,11 +29,24 @@ from .base import (
     Param,
     Policy,
     ask,
+    ask_work,
 )
 from .spec import PolicySpec, parse, spec, split_list, unique_labels
 from .user import load_policy
 
-_FILES = (random, round_robin, jsq, jsq_d, jiq, jbt, threshold, learning_threshold)
+_FILES = (
+    random,
+    round_robin,
+    jsq,
+    jsq_d,
+    sampled,
+    sed,
+    ll_d,
+    jiq,
+    jbt,
+    threshold,
+    learning_threshold,
+)
 POLICIES: dict[str, Policy] = {file.POLICY.name: file.POLICY for file in _FILES}
 
 
@@ -91,6 +107,7 @@ __all__ = [
     "Policy",
     "PolicySpec",
     "ask",
+    "ask_work",
     "load_policy",
     "parse",
     "resolve",

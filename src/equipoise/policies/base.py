@@ -63,6 +63,19 @@ class Fleet(NamedTuple):
     asked: np.ndarray  # int64[1], messages sent for probing
 
 
+class SizedFleet(NamedTuple):
+    """The same for a policy that needs sizes, in a kernel that knows them."""
+
+    size: int
+    length: np.ndarray  # int32[n]
+    asked: np.ndarray  # int64[1], messages sent for probing
+    work: np.ndarray  # float64[n], work at each server at time `since`, s at speed 1
+    since: np.ndarray  # float64[n], s
+    now: np.ndarray  # float64[1], s, kept by the kernel
+    speed: np.ndarray  # float64[n]
+    workers: np.ndarray  # int64[1], tasks in service at once
+
+
 class Blind(NamedTuple):
     """What any other policy can see of the fleet: how many servers there are."""
 
@@ -75,6 +88,29 @@ def ask(fleet, server):
         raise IndexError("ask(fleet, server): no such server")
     fleet.asked[0] += 2
     return fleet.length[np.uintp(server)]
+
+
+def ask_work(fleet, server):
+    """Return the time that the tasks at a server still take, one after the other, s.
+
+    At the price of a question and an answer, like `ask`; only policies that need sizes can.
+    """
+    if server < 0 or server >= fleet.size:
+        raise IndexError("ask_work(fleet, server): no such server")
+    fleet.asked[0] += 2
+    return work_left(fleet, server, fleet.length[server]) / fleet.speed[server]
+
+
+def work_left(fleet, server, length):
+    """Return the work at a server now, s at speed 1; it had `length` tasks since it was booked."""
+    done = (fleet.now[0] - fleet.since[server]) * min(length, fleet.workers[0])
+    return max(0.0, fleet.work[server] - done * fleet.speed[server])
+
+
+def book_work(fleet, server, before, added):
+    """Book the work at a server that had `before` tasks until now and got `added` more, s."""
+    fleet.work[server] = work_left(fleet, server, before) + added
+    fleet.since[server] = fleet.now[0]
 
 
 def remember_nothing(bounds, speeds, announcement):
@@ -108,6 +144,7 @@ class Param:
     below: float | None = None  # strictly less than this
     choices: tuple[str, ...] = ()
     shown: bool = False  # part of the label even at its default
+    reads: Callable[[Any], Any] | None = None  # turns what was written into one form; may refuse
 
     def allowed(self) -> str:
         """Say in words what is allowed, e.g. 'a whole number >= 1'."""
@@ -129,6 +166,11 @@ class Param:
         """
         if value is None and self.default is None:
             return None
+        if self.reads is not None:
+            try:
+                value = self.reads(value)
+            except PolicyError as error:
+                raise PolicyError(f"{policy}: {error}") from None
         if self.kind is int and isinstance(value, int) and abs(value) > LARGEST:
             raise PolicyError(
                 f"{policy}: {name} = {value} must be a whole number of at most {LARGEST}"

@@ -2,76 +2,59 @@
 
 Nothing is remembered; each task costs d questions and d answers. The d servers are distinct
 unless `replacement = true` (what the published mean-field tables use: at n = 10, load 0.9, d = 2
-the mean is 2.80 tasks per server with and 2.68 without). The servers come in random order, so
-the first of the shortest is a uniform choice among ties.
+the mean is 2.80 tasks per server with and 2.68 without). Ties are uniform among the servers asked.
+
+On unequal servers uniform sampling can lose capacity: the j slowest servers alone are asked by a
+fraction C(j, d) / C(n, d) of the tasks, whatever they can do (theory/stability). With
+`sampling = "speed"` servers are drawn in proportion to speed, one after the other, and nothing
+is lost at any d.
 Limit: theory/limits/jsq_d.py.
-Source: Vvedenskaya, Dobrushin, Karpelevich (1996); Mitzenmacher (2001), IEEE TPDS 12(10).
+Source: Vvedenskaya, Dobrushin, Karpelevich (1996); Mitzenmacher (2001), IEEE TPDS 12(10); for
+unequal servers Hurtado-Lange and Maguluri (2021), Oper. Res. Lett. 49(4).
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ..rng import below
 from .base import Param, Policy, ask
+from .probing import Probing, draw_server, make_probing
 from .spec import PolicySpec, spec
 
 
 class JsqDParams(NamedTuple):
     d: int  # how many servers are asked
-    replacement: bool
 
 
 class JsqDState(NamedTuple):
     par: JsqDParams
-    drawn: np.ndarray  # int64[n or d], the servers asked so far; all servers where d is large
+    probing: Probing
 
 
-def init(bounds, speeds, announcement, d=2, replacement=False):
-    n = len(bounds)
-    if not replacement:
-        d = min(d, n)
-    # beyond half of the fleet redraws would pile up: shuffle instead
-    size = 0 if replacement else n if 2 * d > n else d
-    return JsqDState(JsqDParams(d, replacement), np.arange(size, dtype=np.int64)), 0
-
-
-def draw(state, fleet, rng, i):
-    """Return the i-th server to ask, i = 0 .. d - 1; distinct from those before if it must be."""
-    drawn = state.drawn
-    if state.par.replacement:
-        return below(rng, fleet.size)
-    if 2 * state.par.d > fleet.size:
-        j = i + below(rng, fleet.size - i)
-        server = drawn[np.uintp(j)]
-        drawn[np.uintp(j)] = drawn[np.uintp(i)]
-        drawn[np.uintp(i)] = server
-        return server
-    while True:
-        server = below(rng, fleet.size)
-        fresh = True
-        for j in range(i):
-            if drawn[np.uintp(j)] == server:
-                fresh = False
-        if fresh:
-            drawn[np.uintp(i)] = server
-            return server
+def init(bounds, speeds, announcement, d=2, replacement=False, sampling="uniform"):
+    probing = make_probing(speeds, d, replacement, sampling == "speed")
+    return JsqDState(JsqDParams(probing.d), probing), 0
 
 
 def choose(state, fleet, rng):
-    best = draw(state, fleet, rng, 0)
-    shortest = ask(fleet, best)
+    best = draw_server(state.probing, fleet.size, rng, 0)
+    shortest, tied = ask(fleet, best), 1
     for i in range(1, state.par.d):
-        server = draw(state, fleet, rng, i)
+        server = draw_server(state.probing, fleet.size, rng, i)
         length = ask(fleet, server)
         if length < shortest:
-            best, shortest = server, length
+            best, shortest, tied = server, length, 1
+        elif state.probing.by_speed and length == shortest and server != best:
+            # uniform draws come in random order, so the first of the shortest is a fair choice;
+            # the first drawn by speed is likely to be fast, so here ties need a coin
+            tied += 1
+            if below(rng, tied) == 0:
+                best = server
     return best
 
 
-def check(servers, d, replacement):
+def check(servers, d, replacement, sampling):
     if d > servers and not replacement:
         return f"d = {d} is more than the {servers} servers there are; use d <= {servers}"
     return None
@@ -88,12 +71,13 @@ POLICY = Policy(
     params={
         "d": Param(2, int, "servers asked per task", least=1, shown=True),
         "replacement": Param(False, bool, "whether one server may be drawn twice"),
+        "sampling": Param("uniform", str, "how they are drawn", choices=("uniform", "speed")),
     },
     probes=True,
     check=check,
 )
 
 
-def JsqD(d: int = 2, replacement: bool = False) -> PolicySpec:
-    """Send to the shortest of `d` servers drawn at random, distinct unless `replacement`."""
-    return spec(POLICY, d=d, replacement=replacement)
+def JsqD(d: int = 2, replacement: bool = False, sampling: str = "uniform") -> PolicySpec:
+    """Send to the shortest of `d` servers drawn at random, uniformly or in proportion to speed."""
+    return spec(POLICY, d=d, replacement=replacement, sampling=sampling)

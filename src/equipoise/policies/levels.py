@@ -54,36 +54,48 @@ def lowest(levels, rng):
 
 def raise_one(levels, server):
     """Move a server one level up."""
-    order, place, end, low = levels.order, levels.place, levels.end, levels.low
+    raise_in(levels.order, levels.place, levels.end, levels.low, server, 0, 0, 0, levels.end.size)
+
+
+def lower_one(levels, server):
+    """Move a server one level down; it must be above level 0."""
+    lower_in(levels.order, levels.place, levels.end, levels.low, server, 0, 0)
+
+
+def raise_in(order, place, end, low, server, kind, start, base, width):
+    """Move a server one level up among its kind.
+
+    The kind stands in `order` from position `start` on and has its boundaries in `end` from `base`
+    to `base + width`; `low[kind]` is its lowest level that is not empty.
+    """
     here, level = place[U(server), 0], place[U(server), 1]
-    if level >= end.size - 2:
+    if level >= width - 2:
         return
-    last = end[U(level)] - 1
+    last = end[U(base + level)] - 1
     other = order[U(last)]
     order[U(here)] = other
     place[U(other), 0] = here
     order[U(last)] = server
     place[U(server), 0] = last
     place[U(server), 1] = level + 1
-    end[U(level)] = last
-    if last == 0 and low[0] == level:
-        low[0] = level + 1
+    end[U(base + level)] = last
+    if last == start and low[U(kind)] == level:
+        low[U(kind)] = level + 1
 
 
-def lower_one(levels, server):
-    """Move a server one level down; it must be above level 0."""
-    order, place, end, low = levels.order, levels.place, levels.end, levels.low
+def lower_in(order, place, end, low, server, kind, base):
+    """Move a server one level down among its kind, as in `raise_in`; it must be above level 0."""
     here, level = place[U(server), 0], place[U(server), 1]
-    first = end[U(level - 1)]
+    first = end[U(base + level - 1)]
     other = order[U(first)]
     order[U(here)] = other
     place[U(other), 0] = here
     order[U(first)] = server
     place[U(server), 0] = first
     place[U(server), 1] = level - 1
-    end[U(level - 1)] = first + 1
-    if low[0] >= level:
-        low[0] = level - 1
+    end[U(base + level - 1)] = first + 1
+    if low[U(kind)] >= level:
+        low[U(kind)] = level - 1
 
 
 def set_level(levels, server, level):

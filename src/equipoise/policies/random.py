@@ -1,30 +1,52 @@
-"""Random: every task goes to a uniformly random server.
+"""Random: every task goes to a uniformly random server, or to one in proportion to its speed.
 
 Nothing is remembered and nothing is told, so each of n queues is an M/M/1 queue of its own
-(theory: mean wait lam / (1 - lam) service times), and each of n pools an M/M/infinity one.
+(theory: mean wait lam / (1 - lam) service times), and each of n pools an M/M/infinity one. Uniform
+sending carries only n times what the slowest server does; weighted by speed it carries everything.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ..rng import below
-from .base import Policy
+from .alias import NO_ALIAS, Alias, draw_alias, make_alias
+from .base import Param, Policy
 from .spec import PolicySpec, spec
 
 
+class RandomParams(NamedTuple):
+    weighted: bool
+
+
+class RandomState(NamedTuple):
+    par: RandomParams
+    alias: Alias  # the law in proportion to speed, empty where sending is uniform
+
+
+def init(bounds, speeds, announcement, weighted=False):
+    alias = make_alias(speeds) if weighted else NO_ALIAS
+    return RandomState(RandomParams(weighted), alias), 0
+
+
 def choose(state, fleet, rng):
+    if state.par.weighted:
+        return draw_alias(state.alias, rng)
     return below(rng, fleet.size)
 
 
 POLICY = Policy(
     "random",
-    choose=choose,
-    about="a uniformly random server",
+    init,
+    choose,
+    about="a random server, uniform or in proportion to speed",
     source="folklore; the M/M/1 baseline",
     cost="no messages",
     memory=0,
+    params={"weighted": Param(False, bool, "whether in proportion to speed")},
 )
 
 
-def Random() -> PolicySpec:
-    """Send every task to a uniformly random server."""
-    return spec(POLICY)
+def Random(weighted: bool = False) -> PolicySpec:
+    """Send every task to a random server, uniform or in proportion to speed."""
+    return spec(POLICY, weighted=weighted)

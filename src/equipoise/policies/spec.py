@@ -73,9 +73,8 @@ def spec(policy: Policy, /, **given: Any) -> PolicySpec:
     for name, param in policy.params.items():
         value = given.get(name, param.default)
         if value is REQUIRED:
-            raise PolicyError(
-                f"{policy.name} needs {name}, {param.allowed()}: write {policy.name}({name}=1)"
-            )
+            example = param.meaning if param.reads else f"write {policy.name}({name}=1)"
+            raise PolicyError(f"{policy.name} needs {name}, {param.allowed()}: {example}")
         values[name] = param.check(policy.name, name, value)
     return PolicySpec(policy, values)
 
@@ -106,7 +105,7 @@ def split_list(text: str) -> list[str]:
     """Split at commas outside brackets: 'jsq,threshold(level=9, step=2)' has two parts."""
     parts, depth, start = [], 0, 0
     for i, char in enumerate(text):
-        depth += (char in "([") - (char in ")]")
+        depth += (char in "([{") - (char in ")]}")
         if char == "," and depth == 0:
             parts.append(text[start:i])
             start = i + 1

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compile import outline
-from .base import Blind, Fleet, Policy
+from .base import Blind, Fleet, Policy, SizedFleet
 
 JOIN, LEAVE, UPDATE, ANSWER, PROBE, ANNOUNCEMENTS, CHANGES = range(7)
 MESSAGES = ("join", "leave", "update", "answer", "probe")
@@ -30,7 +30,7 @@ class World(NamedTuple):
     """Everything `arrive` and `depart` read and change, for n servers and one dispatcher."""
 
     state: Any  # the policy's memory
-    fleet: Fleet | Blind
+    fleet: Fleet | SizedFleet | Blind
     length: np.ndarray  # int32[n], tasks at each server
     sent: np.ndarray  # int64[n], tasks sent to each server so far (tracked drivers; else empty)
     promise: np.ndarray  # int64[n], last message minus tasks sent when it was made (likewise)
@@ -52,6 +52,7 @@ def make_world(
     bounds: np.ndarray | None = None,
     speeds: np.ndarray | None = None,
     announcement: int | None = None,
+    workers: int = 1,
     tracked: bool = True,
 ) -> World:
     """Return the world in which `policy` starts.
@@ -62,6 +63,8 @@ def make_world(
         int[n], tasks now at each server.
     bounds
         int64[n], the most tasks each can have as far as the dispatcher knows; `lengths` if absent.
+    speeds, workers
+        float64[n], 1 for all if absent; tasks in service at once, for policies that need sizes.
     tracked
         Keep what was sent and last promised, 16 bytes a server: needed wherever a task may fail to
         reach its server (a `limit`, live traffic) or messages take time.
@@ -72,7 +75,14 @@ def make_world(
     state, value = policy.init(known, speeds, announcement, **params)
     count = np.zeros(7, np.int64)
     n = length.size
-    fleet = Fleet(n, length, count[PROBE : PROBE + 1]) if policy.probes else Blind(n)
+    asked = count[PROBE : PROBE + 1]
+    fleet: Fleet | SizedFleet | Blind = Blind(n)
+    if "sizes" in policy.needs:
+        work, since, now = np.zeros(n), np.zeros(n), np.zeros(1)
+        pace, busy = np.array(speeds, float), np.array([workers], np.int64)
+        fleet = SizedFleet(n, length, asked, work, since, now, pace, busy)
+    elif policy.probes:
+        fleet = Fleet(n, length, asked)
     return World(
         state,
         fleet,
@@ -99,6 +109,7 @@ class Steps(NamedTuple):
     send: Callable[..., Any]  # (world) -> server: the dispatcher's half of an arrival, but `learn`
     left: Callable[..., Any]  # (world, server): the dispatcher's half of a departure
     learn: Callable[..., Any]  # (world) -> announcement, after the messages of a start were heard
+    arrive_together: Callable[..., Any]  # (world, tasks) -> server: all of them go to one server
 
 
 @cache
@@ -190,6 +201,29 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
                     announce(world)
         return np.int64(server)
 
+    def arrive_together(world, tasks):
+        """An arrival of several tasks at once: one choice, one message of the server."""
+        server = choose(world.state, world.fleet, world.choice_rng)
+        if server < 0 or server >= world.length.size:
+            return OUT_OF_RANGE
+        length = world.length[np.uintp(server)] + tasks
+        world.length[np.uintp(server)] = length
+        world.sent[server] += tasks
+        if tasks > 1:  # the choice booked one; own sends added, what it promised holds again
+            hear(world.state, server, world.promise[server] + world.sent[server])
+        m = tell_start(length, world.announcement[0], world.state.par, world.server_rng)
+        if m > 0:
+            world.count[JOIN] += 1
+            heard(world, server, m)
+        if learns:
+            value = adapt(world.state)
+            if value != world.announcement[0]:
+                world.announcement[0] = value
+                world.count[CHANGES] += 1
+                if announces:
+                    announce(world)
+        return np.int64(server)
+
     def depart(world, server):
         length = world.length[np.uintp(server)] - 1
         world.length[np.uintp(server)] = length
@@ -211,4 +245,6 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
             world.count[UPDATE] += 1
             heard(world, server, m)
 
-    return Steps(arrive, depart, take_back, undo, hear_from, update, send, left, learn)
+    return Steps(
+        arrive, depart, take_back, undo, hear_from, update, send, left, learn, arrive_together
+    )

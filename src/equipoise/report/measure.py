@@ -155,8 +155,9 @@ class _Rows:
         }
         if self.queue:
             found["mean_wait"] = (self.column(t.WAITS), self.column(t.WAITED))
-        if not self.queue and not self.column(t.RESPONDED).any():
-            # not followed one by one: time in service over tasks done, right from any start
+        if self.scenario.servers.discipline != "fcfs" and not self.column(t.RESPONDED).any():
+            # not followed one by one: time at the servers over tasks done, for pools right from any
+            # start, for slotted servers in the long run (Little's law)
             found["mean_response"] = (tasks, self.column(t.DEPARTURES))
         if self.scenario.servers.limit is not None:
             found["lost"] = (losses, arrivals)

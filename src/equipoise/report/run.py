@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EquipoiseError, PolicyMismatch, ScenarioError
+from ..errors import EquipoiseError, PolicyMismatch, ScenarioError, UnstableError
 from ..policies import Policy, PolicySpec, resolve, unique_labels
 from ..policies.user import try_plain
 from ..scenario import Scenario
@@ -21,10 +21,11 @@ from ..sim.run import Interrupted, Record, pick_kernel, replicate
 from ..stats import paired
 from .measure import measure, warm_up_rows
 from .results import HIGHER_IS_BETTER, METRICS, Comparison, Difference, PolicyResult
+from .stability import unstable_reason
 
 Written = str | dict[str, Any] | Policy | PolicySpec
 Progress = Callable[[float, str], None]
-SUPPLIED: frozenset[str] = frozenset()  # what policies may need beside lengths and be given here
+SUPPLIED = frozenset({"sizes", "speeds"})  # what policies may need beside lengths, given here
 
 
 def versions() -> dict[str, str]:
@@ -135,8 +136,13 @@ def study(
     if rank_by is not None and rank_by not in METRICS:
         raise EquipoiseError(f"no metric is called '{rank_by}'; they are: {', '.join(METRICS)}")
     _check_warm_up(scenario)
-    specs = specs_of(scenario, policies)
-    chosen = pick_kernel(scenario, kernel)
+    asked = specs_of(scenario, policies)
+    reasons = {spec.label: unstable_reason(scenario, spec) for spec in asked}
+    specs = [spec for spec in asked if reasons[spec.label] is None]
+    refused = [_refused(spec, str(reasons[spec.label])) for spec in asked if spec not in specs]
+    if not specs:
+        raise UnstableError("\n".join(f"{one.label}: {one.unstable}" for one in refused))
+    chosen = pick_kernel(scenario, kernel, specs)
     offered = scenario.load_table()  # reads a trace now, once, before the threads need it
     workers = workers or len(os.sched_getaffinity(0))
     records = run_all(scenario, specs, kernel=chosen, progress=progress, workers=workers)
@@ -155,7 +161,7 @@ def study(
         for spec, each in zip(specs, records, strict=True)
     ]
     rank_by = rank_by or default_rank(scenario)
-    ranked = _ranked(results, rank_by)
+    ranked = _ranked(results, rank_by) + refused
     return result(
         scenario=scenario,
         seed=scenario.run.seed,
@@ -176,6 +182,15 @@ def study(
         command=command,
         offered=offered,
         notes=tuple(notes),
+    )
+
+
+def _refused(spec: PolicySpec, reason: str) -> PolicyResult:
+    """A policy that is not run, because its queues would grow for ever."""
+    policy = spec.policy
+    params = {k: v for k, v in spec.params.items() if v is not None}
+    return PolicyResult(
+        policy.name, spec.label, params, policy.memory, policy.cost, policy.source, unstable=reason
     )
 
 

@@ -7,6 +7,7 @@ line, and is checked as a whole: it either makes sense or says every mistake at 
     servers.py    how many, and how they work
     arrivals.py   Poisson, piecewise-constant rates, a trace
     service.py    the laws of service time
+    slots.py      slotted time: tasks and services per slot
     run.py        how long, from which state, how often
     trace.py      reading recorded tasks from CSV or JSONL
     stream.py     the tasks themselves, block by block
@@ -19,7 +20,7 @@ line, and is checked as a whole: it either makes sense or says every mistake at 
 from equipoise.scenario.arrivals import Poisson, Rates, TraceArrivals
 from equipoise.scenario.model import Scenario
 from equipoise.scenario.run import Run
-from equipoise.scenario.servers import Servers
+from equipoise.scenario.servers import Group, Servers
 from equipoise.scenario.service import (
     Deterministic,
     Empirical,
@@ -29,6 +30,7 @@ from equipoise.scenario.service import (
     Lognormal,
     TraceService,
 )
+from equipoise.scenario.slots import SlotArrivals, SlotService
 from equipoise.scenario.stream import TaskStream
 from equipoise.scenario.template import template
 from equipoise.scenario.trace import Recording, TraceColumns, read_trace
@@ -38,6 +40,7 @@ __all__ = [
     "Empirical",
     "Erlang",
     "Exponential",
+    "Group",
     "Hyperexponential",
     "Lognormal",
     "Poisson",
@@ -46,6 +49,8 @@ __all__ = [
     "Run",
     "Scenario",
     "Servers",
+    "SlotArrivals",
+    "SlotService",
     "TaskStream",
     "TraceArrivals",
     "TraceColumns",

@@ -23,6 +23,7 @@ from equipoise.scenario.mistakes import Mistake, Mistakes, shown, translate
 from equipoise.scenario.run import Run
 from equipoise.scenario.servers import Servers
 from equipoise.scenario.service import Empirical, Exponential, Law, TraceService
+from equipoise.scenario.slots import SlotArrivals, SlotService
 from equipoise.scenario.stream import Tasks, TaskStream, copied, poisson_times, with_sizes
 from equipoise.scenario.trace import Recording, TraceColumns, read_trace
 
@@ -61,8 +62,8 @@ class Scenario(Part):
 
     name: str = "scenario"
     servers: Servers
-    arrivals: Annotated[Poisson | Rates | TraceArrivals, Field(discriminator="law")]
-    service: Annotated[Law | TraceService, Field(discriminator="law")]
+    arrivals: Annotated[Poisson | Rates | TraceArrivals | SlotArrivals, Field(discriminator="law")]
+    service: Annotated[Law | TraceService | SlotService, Field(discriminator="law")]
     trace: TraceColumns | None = None
     policies: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_tables)] = ()
     run: Run = Field(default_factory=Run)
@@ -74,7 +75,8 @@ class Scenario(Part):
         wrong = list(self._wrong_combinations())
         if wrong:
             raise Mistakes(wrong)
-        if self.stationary and self.servers.discipline == "fcfs" and self.servers.limit is None:
+        waits = self.servers.discipline in ("fcfs", "slotted")
+        if self.stationary and waits and self.servers.limit is None:
             load = self.offered_load()[0]
             if load >= 1:
                 raise UnstableError(
@@ -88,6 +90,7 @@ class Scenario(Part):
         return self
 
     def _wrong_combinations(self) -> Iterable[Mistake]:
+        yield from self._wrong_slots()
         if isinstance(self.service, TraceService) and not isinstance(self.arrivals, TraceArrivals):
             yield Mistake(
                 ("service", "law"),
@@ -115,6 +118,41 @@ class Scenario(Part):
                     ("run", "start"),
                     f"a length of {max(start)} is above servers.limit = {servers.limit}",
                 )
+
+    def _wrong_slots(self) -> Iterable[Mistake]:
+        """Slotted servers, arrivals and service go together, and the means must be possible."""
+        arrivals, service, servers = self.arrivals, self.service, self.servers
+        slotted = servers.discipline == "slotted"
+        for name, part, kind in (
+            ("arrivals", arrivals, SlotArrivals),
+            ("service", service, SlotService),
+        ):
+            if isinstance(part, kind) != slotted:
+                yield Mistake(
+                    (name, "law"),
+                    'must be "slots" where servers.discipline is "slotted", and only there',
+                )
+        if not (isinstance(arrivals, SlotArrivals) and isinstance(service, SlotService)):
+            return
+        if servers.limit is not None or servers.workers != 1:
+            yield Mistake(("servers",), "slotted servers have no limit and no workers")
+        wrong = service.wrong_speeds(servers.speed_of)
+        if wrong:
+            yield Mistake(("service",), wrong)
+        wrong = arrivals.wrong_mean(self._slot_mean(arrivals))
+        if wrong:
+            yield Mistake(("arrivals",), wrong)
+
+    def _slot_mean(self, arrivals: SlotArrivals) -> float:
+        """Tasks per slot, all servers together."""
+        own = arrivals.table_mean
+        if own is not None:
+            return own
+        mean = arrivals.mean
+        if mean is None:
+            assert arrivals.load is not None
+            mean = arrivals.load * self.servers.capacity
+        return mean * arrivals.scale
 
     # Making one
 
@@ -294,12 +332,14 @@ class Scenario(Part):
         if isinstance(self.service, TraceService):
             assert self.recording.sizes is not None
             return float(self.recording.sizes.mean())
+        if isinstance(self.service, SlotService):
+            return 1.0  # a task is one unit of work
         return self.service.moments().mean
 
     @property
     def stationary(self) -> bool:
         """Whether the traffic has the same law at all times."""
-        return isinstance(self.arrivals, Poisson)
+        return isinstance(self.arrivals, Poisson | SlotArrivals)
 
     @property
     def memoryless(self) -> bool:
@@ -327,7 +367,7 @@ class Scenario(Part):
     @property
     def traffic_end(self) -> float:
         """When the traffic ends (s); inf for a constant rate."""
-        if isinstance(self.arrivals, Poisson):
+        if isinstance(self.arrivals, Poisson | SlotArrivals):
             return float("inf")
         if isinstance(self.arrivals, Rates):
             return float(self.arrivals.table[0][-1])
@@ -340,6 +380,8 @@ class Scenario(Part):
         The rate of a trace is what came in each 1/500 of it, scale included. Before the end
         of the traffic every moment belongs to a row; after it the rate is 0.
         """
+        if isinstance(self.arrivals, SlotArrivals):
+            return np.zeros(1), np.array([self._slot_mean(self.arrivals)])
         if isinstance(self.arrivals, Poisson):
             return np.zeros(1), np.array([self._constant_rate(self.arrivals)])
         if isinstance(self.arrivals, Rates):
@@ -396,13 +438,15 @@ class Scenario(Part):
         """
         if isinstance(self.arrivals, TraceArrivals):
             chunks = self._recorded_chunks()
+            assert not isinstance(self.service, SlotService)
             if not isinstance(self.service, TraceService):
                 recorded = (times for times, _ in chunks)
                 return TaskStream(
                     with_sizes(recorded, self.service, np.random.default_rng(service))
                 )
             return TaskStream(chunks)
-        assert not isinstance(self.service, TraceService)
+        assert not isinstance(self.service, TraceService | SlotService)
+        assert not isinstance(self.arrivals, SlotArrivals)
         if isinstance(self.arrivals, Rates):
             edges, rates = self.arrivals.table
         else:

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compile import borrow, kernel
-from ..policies.base import Policy
+from ..policies.base import Policy, book_work
+from ..policies.heap import drop_first, push, replace_first
 from ..policies.steps import OUT_OF_RANGE, make_steps
-from .calendar import drop_first, push, replace_first
 from .store import (
     NEEDS_LEVELS,
     NEEDS_SLOTS,
@@ -63,14 +63,17 @@ class Events(NamedTuple):
     key: np.ndarray  # float64[slots], the calendar: times of departure, a heap
     item: np.ndarray  # int32[slots], whose
     counts: np.ndarray  # int64[4]: events pending; first free slot; tasks taken; trail written
+    speed: np.ndarray  # float64[n], speed of each server (empty if all are 1)
     trail: (
         np.ndarray
     )  # int32[k], the first k events: server of an arrival, -1 - server of a departure
 
 
 @cache
-def make_events(policy: Policy, limited: bool) -> Any:
-    """Return the kernel of one policy, with a limit or not; pools are servers of many workers.
+def make_events(policy: Policy, limited: bool, unequal: bool = False) -> Any:
+    """Return the kernel of one policy, with a limit or not, servers of speed 1 or unequal ones.
+
+    Pools are servers of many workers.
 
     run(world, tasks, tally, times, sizes, ended, workers, until, most) takes tasks from the block
     `times`, `sizes` (s), beginning at counts[TAKEN], until time `until` (s, events at that instant
@@ -78,7 +81,7 @@ def make_events(policy: Policy, limited: bool) -> Any:
     used up and `ended` is false, or what must grow outside before the next call.
     """
     arrive, depart, *_ = make_steps(policy, limited)
-    learns = policy.learns
+    learns, sized = policy.learns, "sizes" in policy.needs
 
     def events(world, tasks, tally, times, sizes, ended, workers, until, most):
         world, tasks, tally = borrow(world), borrow(tasks), borrow(tally)
@@ -107,6 +110,8 @@ def make_events(policy: Policy, limited: bool) -> Any:
                 pass_time(tally, until, n)
                 break
             pass_time(tally, at, n)
+            if sized:
+                world.fleet.now[0] = at
             if coming < leaving:  # a task arrives
                 size = sizes[U(taken)]
                 taken += 1
@@ -123,6 +128,10 @@ def make_events(policy: Policy, limited: bool) -> Any:
                     continue
                 length = world.length[U(server)]
                 risen(tally, length, n)
+                if sized:
+                    book_work(world.fleet, server, length - 1, size)
+                if unequal:
+                    size /= tasks.speed[U(server)]
                 task = counts[FREE]
                 counts[FREE] = tasks.next[U(task)]
                 tasks.server[U(task)] = server
@@ -149,6 +158,10 @@ def make_events(policy: Policy, limited: bool) -> Any:
                 if counts[TRAIL] < tasks.trail.size:
                     tasks.trail[counts[TRAIL]] = -1 - server
                     counts[TRAIL] += 1
+                if sized:
+                    book_work(world.fleet, server, length, 0.0)
+                    if length == 1:  # nothing is left but rounding
+                        world.fleet.work[server] = 0.0
                 depart(world, server)
                 fallen(tally, length, n)
                 if tasks.arrival[U(task)] != NO_TIME:
@@ -173,9 +186,15 @@ def make_events(policy: Policy, limited: bool) -> Any:
 
 
 def make_event_tasks(
-    lengths: np.ndarray, sizes: np.ndarray, workers: int, trail: int = 0
+    lengths: np.ndarray,
+    sizes: np.ndarray,
+    workers: int,
+    trail: int = 0,
+    speeds: np.ndarray | None = None,
 ) -> Events:
     """Return the tasks of servers with these lengths, int[n]; `sizes` float64[sum of lengths], s.
+
+    `speeds`, float64[n], where they differ; a task of size x takes x / speed.
 
     The first `workers` tasks of each server are in service from time 0, the rest wait.
     """
@@ -186,7 +205,8 @@ def make_event_tasks(
     first = np.concatenate(([0], np.cumsum(lengths)))
     serving = np.arange(used) - np.repeat(first[:-1], lengths) < workers
     size = np.zeros(slots)
-    size[:used] = sizes
+    speed = np.zeros(0) if speeds is None else np.array(speeds, float)
+    size[:used] = sizes if speeds is None else sizes / speed[server[:used]]
     next_ = np.arange(1, slots + 1, dtype=np.int32)
     next_[-1] = NOBODY
     head, tail = (np.full(n, NOBODY, np.int32) for _ in range(2))
@@ -202,9 +222,8 @@ def make_event_tasks(
     free = used if used < slots else NOBODY
     counts = np.array([started.size, free, 0, 0], np.int64)
     arrival = np.full(slots, NO_TIME)
-    return Events(
-        server, arrival, size, next_, head, tail, key, item, counts, np.zeros(trail, np.int32)
-    )
+    kept = np.zeros(trail, np.int32)
+    return Events(server, arrival, size, next_, head, tail, key, item, counts, speed, kept)
 
 
 def more_event_slots(tasks: Events) -> Events:

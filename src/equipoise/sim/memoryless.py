@@ -5,6 +5,11 @@ random slot, for pools, single servers and c workers alike: one draw and one swa
 stand in a linked list per server, so memory follows the number of tasks. Time is in mean service
 times; with `busy` tasks in service the next event comes after Exp(1) / (rate + busy).
 
+Servers of unequal speed: slots stand in rows by class of speed, one for each speed where there are
+few, else one for each octave. A row of k slots offers events at the rate of k times its fastest
+server, and an event of a slower one is refused with the fitting probability (uniformization):
+exact, O(1), at least half of them good, and all counts stay whole numbers.
+
 The path does not depend on how a run is cut into calls: the time of an event that lies beyond
 the end of a call is kept in `tally.now[PENDING]`.
 """
@@ -51,6 +56,7 @@ from .tally import (
 
 U = np.uintp
 BUSY, FREE = range(2)
+FEW_SPEEDS = 16  # so many distinct ones have a row each
 
 
 class Memoryless(NamedTuple):
@@ -64,11 +70,16 @@ class Memoryless(NamedTuple):
     since: np.ndarray  # float64[nodes], when the waiting task arrived
     counts: np.ndarray  # int64[2], slots in service; first free node
     rng: np.ndarray  # uint64[4], the coins of arrivals and departures
+    speed: np.ndarray  # float64[n], speed of each server (empty if all are 1, like the rest)
+    row: np.ndarray  # int32[n], its row of slots
+    fastest: np.ndarray  # float64[rows], the largest speed in each row
+    filled: np.ndarray  # int64[rows], slots in service in each row of `server`, all of one size
 
 
 @cache
-def make_memoryless(policy: Policy, queue: bool, limited: bool) -> Any:
-    """Return the kernel of one policy: for queues (tasks may wait) or pools, with a limit or not.
+def make_memoryless(policy: Policy, queue: bool, limited: bool, unequal: bool = False) -> Any:
+    """Return the kernel of one policy: for queues (tasks may wait) or pools, with a limit or not,
+    for servers of unequal speed or all of speed 1.
 
     run(world, tasks, tally, rate, workers, until, most) runs to time `until` (mean service times)
     or until `most` tasks have arrived, at `rate` tasks per mean service time, all servers together;
@@ -82,6 +93,7 @@ def make_memoryless(policy: Policy, queue: bool, limited: bool) -> Any:
         size, levels = world.length.size, tally.least.size
         number, now, counts = tally.number, tally.now, tasks.counts
         busy = counts[BUSY]
+        width = tasks.server.size // max(1, tasks.filled.size)
         code = REACHED
         while True:
             if number[ARRIVED] >= most:
@@ -89,13 +101,18 @@ def make_memoryless(policy: Policy, queue: bool, limited: bool) -> Any:
             if number[TALLEST] + 3 >= levels or number[BALANCED] + 3 >= levels:
                 code = NEEDS_LEVELS
                 break
-            if busy >= tasks.server.size:
+            if busy >= width:
                 code = NEEDS_SLOTS
                 break
             if queue and counts[FREE] == NOBODY:
                 code = NEEDS_NODES
                 break
-            total_rate = rate + busy
+            if unequal:
+                total_rate = rate
+                for row in range(tasks.filled.size):
+                    total_rate += tasks.filled[row] * tasks.fastest[row]
+            else:
+                total_rate = rate + busy
             at = now[PENDING]
             if not at >= 0.0:
                 at = now[NOW] + exponential(tasks.rng) / total_rate if total_rate > 0.0 else until
@@ -118,14 +135,17 @@ def make_memoryless(policy: Policy, queue: bool, limited: bool) -> Any:
                     continue
                 length = world.length[U(server)]
                 risen(tally, length, size)
-                if not queue:
-                    tasks.server[U(busy)] = server
+                if not queue or length <= workers:
+                    slot = busy
+                    if unequal:
+                        row = tasks.row[U(server)]
+                        slot = row * width + tasks.filled[U(row)]
+                        tasks.filled[U(row)] += 1
+                    tasks.server[U(slot)] = server
                     busy += 1
-                elif length <= workers:
-                    tasks.server[U(busy)] = server
-                    tasks.stamp[U(busy)] = at
-                    busy += 1
-                    started_at_once(tally)
+                    if queue:
+                        tasks.stamp[U(slot)] = at
+                        started_at_once(tally)
                 else:
                     node = counts[FREE]
                     counts[FREE] = tasks.next[U(node)]
@@ -139,7 +159,23 @@ def make_memoryless(policy: Policy, queue: bool, limited: bool) -> Any:
                 if learns and world.announcement[0] != number[THRESHOLD]:
                     announced(tally, world.announcement[0])
             else:  # the task in a random slot is done
-                slot = min(int(drawn - rate), busy - 1)
+                row = 0
+                if unequal:
+                    rest = drawn - rate
+                    while row < tasks.filled.size - 1:
+                        offered = tasks.filled[U(row)] * tasks.fastest[U(row)]
+                        if rest < offered:
+                            break
+                        rest -= offered
+                        row += 1
+                    rest /= tasks.fastest[U(row)]
+                    slot = min(int(rest), tasks.filled[U(row)] - 1)
+                    refuse = (rest - slot) * tasks.fastest[U(row)]  # uniform below the fastest
+                    slot += row * width
+                    if slot < row * width or refuse >= tasks.speed[U(tasks.server[U(slot)])]:
+                        continue
+                else:
+                    slot = min(int(drawn - rate), busy - 1)
                 server = np.int64(tasks.server[U(slot)])
                 length = np.int64(world.length[U(server)])
                 number[FINISHED] += 1
@@ -158,9 +194,13 @@ def make_memoryless(policy: Policy, queue: bool, limited: bool) -> Any:
                     counts[FREE] = node
                 else:
                     busy -= 1
-                    tasks.server[U(slot)] = tasks.server[U(busy)]
+                    last = busy
+                    if unequal:
+                        tasks.filled[U(row)] -= 1
+                        last = row * width + tasks.filled[U(row)]
+                    tasks.server[U(slot)] = tasks.server[U(last)]
                     if queue:
-                        tasks.stamp[U(slot)] = tasks.stamp[U(busy)]
+                        tasks.stamp[U(slot)] = tasks.stamp[U(last)]
         counts[BUSY] = busy
         settle(tally)
         return code
@@ -169,19 +209,52 @@ def make_memoryless(policy: Policy, queue: bool, limited: bool) -> Any:
     return kernel(memoryless)
 
 
-def make_tasks(lengths: np.ndarray, workers: int, queue: bool, rng: np.ndarray) -> Memoryless:
-    """Return the tasks of servers with these lengths, int[n], `workers` of each in service."""
+def make_tasks(
+    lengths: np.ndarray,
+    workers: int,
+    queue: bool,
+    rng: np.ndarray,
+    speeds: np.ndarray | None = None,
+) -> Memoryless:
+    """Return the tasks of servers with these lengths, int[n], `workers` of each in service.
+
+    `speeds`, float64[n], where they differ.
+    """
     n = lengths.size
     serving = np.minimum(lengths, workers)
     busy = int(serving.sum())
     slots = max(1024, 2 * busy)
-    server = np.zeros(slots, np.int32)
-    server[:busy] = np.repeat(np.arange(n, dtype=np.int32), serving)
-    stamp = np.full(slots if queue else 0, NO_TIME)
+    speed, row, fastest = speed_rows(speeds)
+    rows = max(1, fastest.size)
+    table = np.zeros((rows, slots), np.int32)
+    filled = np.zeros(fastest.size, np.int64)
+    for i in range(rows):
+        mine = serving if not fastest.size else np.where(row == i, serving, 0)
+        here = int(mine.sum())
+        table[i, :here] = np.repeat(np.arange(n, dtype=np.int32), mine)
+        if fastest.size:
+            filled[i] = here
+    server = table.ravel()
+    stamp = np.full(server.size if queue else 0, NO_TIME)
     head, tail = (np.full(n if queue else 0, NOBODY, np.int32) for _ in range(2))
     next_, since, free = _waiting_lists(lengths - serving, head, tail, queue)
     counts = np.array([busy, free], np.int64)
-    return Memoryless(server, stamp, head, tail, next_, since, counts, rng)
+    return Memoryless(
+        server, stamp, head, tail, next_, since, counts, rng, speed, row, fastest, filled
+    )
+
+
+def speed_rows(speeds: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (speed float64[n], row int32[n], fastest float64[rows]); all empty for None."""
+    if speeds is None:
+        return np.zeros(0), np.zeros(0, np.int32), np.zeros(0)
+    speeds = np.asarray(speeds, float)
+    distinct, row = np.unique(speeds, return_inverse=True)
+    if distinct.size > FEW_SPEEDS:
+        octave = np.floor(np.log2(speeds / speeds.max())).astype(np.int64)
+        _, row = np.unique(octave, return_inverse=True)
+    fastest = np.array([speeds[row == i].max() for i in range(row.max() + 1)])
+    return speeds, row.astype(np.int32), fastest
 
 
 def _waiting_lists(
@@ -203,11 +276,18 @@ def _waiting_lists(
 
 
 def more_slots(tasks: Memoryless) -> Memoryless:
-    """Return the same tasks with twice the slots."""
-    size = 2 * tasks.server.size
+    """Return the same tasks with twice the slots in each row."""
+    rows = max(1, tasks.filled.size)
+
+    def wider(array: np.ndarray, fill: float) -> np.ndarray:
+        table = array.reshape(rows, -1)
+        more = np.full((rows, 2 * table.shape[1]), fill, array.dtype)
+        more[:, : table.shape[1]] = table
+        return more.ravel()
+
     return tasks._replace(
-        server=longer(tasks.server, size, 0),
-        stamp=longer(tasks.stamp, size, NO_TIME) if tasks.stamp.size else tasks.stamp,
+        server=wider(tasks.server, 0),
+        stamp=wider(tasks.stamp, NO_TIME) if tasks.stamp.size else tasks.stamp,
     )
 
 

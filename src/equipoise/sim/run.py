@@ -7,7 +7,7 @@ rows; stretches hold sums, for the warm-up rule and for drawing. Cutting does no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -15,23 +15,24 @@ from typing import Any
 import numpy as np
 
 from ..compile import NumbaError, first_reason
-from ..errors import EquipoiseError, PolicyError
+from ..errors import EquipoiseError, PolicyError, PolicyMismatch
 from ..policies.spec import PolicySpec
 from ..policies.steps import CHANGES, World, make_world
 from ..policies.user import out_of_range
 from ..rng import make_rng
-from ..scenario import Scenario, TaskStream, TraceService
+from ..scenario import Scenario, SlotArrivals, SlotService, TaskStream, TraceService
 from ..stats.histogram import edges
 from . import tally as t
 from .events import TAKEN, TRAIL, make_event_tasks, make_events, more_event_slots
 from .memoryless import make_memoryless, make_tasks, more_nodes, more_slots
+from .slotted import make_slotted, make_slotted_tasks
 from .store import NEEDS_LEVELS, NEEDS_NODES, NEEDS_SLOTS, NEEDS_TASKS, NO_SUCH_SERVER, REACHED
 
 ROWS, STRETCHES = 50, 10
 MOST_LEVELS = 65_536  # the time at announced values beyond is not told apart
 ANY = 2**62  # no bound on the number of tasks
 ALL_AT_ONCE = 2**31 - 1  # workers of a pool
-KERNELS = ("memoryless", "events")
+KERNELS = ("memoryless", "events", "slotted")
 # the columns of Record.sums: integrals and sums over a stretch, in seconds and tasks
 TIME, TASKS, UNEVEN, WAITS, WAITED, RESPONSES, RESPONDED, ARRIVALS, DEPARTURES, LOSSES = range(10)
 SUMS = 10
@@ -64,6 +65,7 @@ class Record:
     last_change: float | None  # s, None if the threshold never moved
     events: int
     seconds: float  # that the kernel took, compilation not counted
+    extra: np.ndarray  # float64[rows, k], sums of the slotted kernel (slotted.py), else k = 0
     trail: np.ndarray  # int32[k], the first events if they were asked for (events.py)
 
     def edges(self) -> np.ndarray:
@@ -71,21 +73,41 @@ class Record:
         return edges() * self.unit
 
 
-def pick_kernel(scenario: Scenario, wanted: str = "auto") -> str:
+def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[PolicySpec] = ()) -> str:
     """Return the kernel that runs a scenario: the cheaper memoryless one where it is exact.
 
     Raises
     ------
     EquipoiseError
-        If the wanted one is unknown or cannot run this scenario.
+        If the wanted one is unknown or cannot run this scenario or these policies.
     """
+    sized = [spec.label for spec in specs if "sizes" in spec.policy.needs]
     if wanted not in ("auto", *KERNELS):
         raise EquipoiseError(f"no kernel is called '{wanted}'; use auto, {', '.join(KERNELS)}")
+    slotted = scenario.servers.discipline == "slotted"
+    if wanted != "auto" and slotted != (wanted == "slotted"):
+        raise EquipoiseError(
+            f"the {wanted} kernel cannot run this scenario: slotted servers take the slotted "
+            "kernel, and only they do"
+        )
+    if slotted:
+        if sized:
+            raise PolicyMismatch(
+                f"policy '{sized[0]}' must observe sizes; in slotted time tasks have none"
+            )
+        return "slotted"
     if wanted == "memoryless" and not scenario.memoryless:
         raise EquipoiseError(
             "the memoryless kernel needs exponential service and Poisson arrivals; use events"
         )
-    return ("memoryless" if scenario.memoryless else "events") if wanted == "auto" else wanted
+    if wanted == "memoryless" and sized:
+        raise PolicyMismatch(
+            f"policy '{sized[0]}' must observe sizes, which the memoryless kernel does not know; "
+            "use events"
+        )
+    if wanted == "auto":
+        return "memoryless" if scenario.memoryless and not sized else "events"
+    return wanted
 
 
 def seeds(seed: int, replication: int) -> list[np.random.SeedSequence]:
@@ -119,9 +141,8 @@ def replicate(
     PolicyError
         If the policy names a server that does not exist, or raises.
     """
-    driver = (_Memoryless if kernel == "memoryless" else _Events)(
-        scenario, spec, replication, trail
-    )
+    drivers = {"memoryless": _Memoryless, "events": _Events, "slotted": _Slotted}
+    driver = drivers[kernel](scenario, spec, replication, trail)
     driver.compile()
     book = _Book(driver)
     for row, until, most, share in _stretches(scenario, driver):
@@ -181,6 +202,7 @@ class _Driver:
         self.seconds = 0.0
         limited = servers.limit is not None
         self.limited = limited
+        self.speeds = None if servers.identical else servers.speed_of
         self.world: World = make_world(
             spec.policy,
             dict(spec.params),
@@ -188,7 +210,9 @@ class _Driver:
             choice_rng=make_rng(self.streams[POLICY_SEED]),
             server_rng=make_rng(self.streams[SERVERS_SEED]),
             limit=servers.limit,
-            tracked=limited,
+            tracked=limited or servers.discipline == "slotted",
+            speeds=servers.speed_of,
+            workers=self.workers,
         )
         announced = max(0, min(int(self.world.announcement[0]), MOST_LEVELS))
         tallest = max(int(self.lengths.max()), int(2 * scenario.offered_load()[2]), announced)
@@ -212,6 +236,10 @@ class _Driver:
             raise _explained(self.spec, error) from error
         finally:
             self.seconds += perf_counter() - began
+
+    def extra(self) -> np.ndarray:
+        """Return sums that only this kernel keeps, and start them anew."""
+        return np.zeros(0)
 
     def compile(self) -> None:
         """Compile the kernel, or find it on disk: a run to time 0 does nothing else."""
@@ -239,9 +267,11 @@ class _Memoryless(_Driver):
     def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
         super().__init__(scenario, spec, replication)
         self.unit = scenario.mean_service
-        self.kernel = make_memoryless(spec.policy, self.queue, self.limited)
+        self.kernel = make_memoryless(
+            spec.policy, self.queue, self.limited, self.speeds is not None
+        )
         rng = make_rng(self.streams[ARRIVALS_SEED])
-        self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng)
+        self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds)
         starts, rates = scenario.rate_table()
         end = scenario.traffic_end / self.unit
         self.ends = np.append(starts[1:], end * self.unit) / self.unit
@@ -275,13 +305,13 @@ class _Events(_Driver):
 
     def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
         super().__init__(scenario, spec, replication)
-        self.kernel = make_events(spec.policy, self.limited)
+        self.kernel = make_events(spec.policy, self.limited, self.speeds is not None)
         self.stream: TaskStream = scenario.task_stream(
             self.streams[ARRIVALS_SEED], self.streams[SERVICE_SEED]
         )
         generator = np.random.default_rng(self.streams[START_SEED])
         sizes = _start_sizes(scenario, int(self.lengths.sum()), generator)
-        self.tasks = make_event_tasks(self.lengths, sizes, self.workers, trail)
+        self.tasks = make_event_tasks(self.lengths, sizes, self.workers, trail, self.speeds)
         self.times = self.sizes = np.zeros(0)
         self.ended = False
 
@@ -307,6 +337,35 @@ class _Events(_Driver):
         return self.tasks.trail[: self.tasks.counts[TRAIL]]
 
 
+class _Slotted(_Driver):
+    """Drives slotted.py; a slot is a second."""
+
+    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
+        super().__init__(scenario, spec, replication)
+        self.kernel = make_slotted(spec.policy)
+        arrivals, service = scenario.arrivals, scenario.service
+        assert isinstance(arrivals, SlotArrivals)
+        assert isinstance(service, SlotService)
+        self.tasks = make_slotted_tasks(
+            arrivals,
+            float(scenario.rate_table()[1][0]),
+            service,
+            scenario.servers.speed_of,
+            self.lengths,
+            make_rng(self.streams[ARRIVALS_SEED]),
+            make_rng(self.streams[SERVICE_SEED]),
+        )
+
+    def extra(self) -> np.ndarray:
+        sums: np.ndarray = self.tasks.sums.copy()
+        self.tasks.sums[:] = 0
+        return sums
+
+    def run(self, until: float, most: int) -> None:
+        while (code := self.call(until, most)) != REACHED:
+            self.grow(code)
+
+
 def _start_sizes(scenario: Scenario, k: int, generator: np.random.Generator) -> np.ndarray:
     """Draw the times that the tasks of the start state still take: float64[k], s.
 
@@ -319,6 +378,7 @@ def _start_sizes(scenario: Scenario, k: int, generator: np.random.Generator) -> 
         sizes = scenario.recording.sizes
         assert sizes is not None
         return generator.choice(sizes, k)
+    assert not isinstance(scenario.service, SlotService)
     return scenario.service.sample(generator, k)
 
 
@@ -376,6 +436,7 @@ class _Book:
                 "responses": tally.responses.astype(np.uint32),
                 "thresholds": np.trim_zeros(tally.thresholds, "b") * unit,
                 "messages": count - self.said,
+                "extra": self.driver.extra(),
             }
         )
         self.said = count.copy()
@@ -414,6 +475,7 @@ class _Book:
             last_change=float(now[t.LAST_CHANGE]) * driver.unit if moved else None,
             events=int(number[t.ARRIVED] + number[t.FINISHED]),
             seconds=driver.seconds,
+            extra=np.array(column["extra"]),
             trail=driver.trail(),
         )
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equipoise.compile import kernel
-from equipoise.sim.calendar import drop_first, push, replace_first
+from equipoise.policies.heap import drop_first, push, replace_first
 
 times = st.floats(0, 10, width=16)
 scripts = st.lists(st.tuples(st.sampled_from(["push", "drop", "replace"]), times), max_size=120)

@@ -1,4 +1,4 @@
-"""The future-event set: a binary heap of (time, task) in two arrays.
+"""A binary heap of (time, item) in two arrays: the simulator's calendar, and whose turn is next.
 
 `key[:size]` and `item[:size]` form a heap by time; both must have room for one more at a push.
 When a departure is followed at once by the next start, `replace_first` does the work of a pop and

@@ -1,0 +1,217 @@
+"""n servers in slotted time: tasks of a slot go to one server, then every server works.
+
+With q the lengths at the beginning of a slot, a the tasks that come in it, i* the server chosen
+on q, and s_i what server i could finish,
+
+    q_i(k+1) = max( q_i(k) + a(k) 1{i = i*} - s_i(k), 0 ),      u_i = the service not used,
+
+so that q_i(k+1) u_i(k) = 0. The laws of a and s are tables, drawn by alias in O(1); a slot costs
+O(n), for every server's s is drawn, used or not: that is what `unused` accounts for exactly.
+Source: Hurtado-Lange and Maguluri (2021), Oper. Res. Lett. 49(4), eqs. (1), (2).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..compile import borrow, kernel
+from ..policies.alias import Alias, draw_alias, make_alias
+from ..policies.base import Policy
+from ..policies.steps import OUT_OF_RANGE, make_steps
+from ..rng import TWO_53, uniform
+from ..scenario.slots import SlotArrivals, SlotService
+from .store import NEEDS_LEVELS, NO_SUCH_SERVER, REACHED
+from .tally import (
+    ARRIVED,
+    BALANCED,
+    FINISHED,
+    NOW,
+    TALLEST,
+    THRESHOLD,
+    announced,
+    fallen,
+    pass_time,
+    risen,
+    settle,
+)
+
+U, _64 = np.uintp, np.uint64
+# Slotted.sums, added up over slots: unused service u_S and its square, q'_S u_S with q' the lengths
+# after the slot, the tasks that came and their square, ||q_perp||^2 and ^4 at the beginning
+UNUSED, UNUSED2, TASKS_UNUSED, CAME, CAME2, SPREAD2, SPREAD4 = range(7)
+
+
+class Slotted(NamedTuple):
+    """The laws of a slotted system, its coins, and its own sums."""
+
+    arriving: Alias  # over the places of `tasks`
+    tasks: np.ndarray  # int64[k], how many come
+    keep: np.ndarray  # float64[kinds * width], alias tables of services, one row for each speed
+    services: np.ndarray  # int64[kinds * width], how many could be finished if it is kept
+    instead: np.ndarray  # int64[kinds * width], how many if not
+    kind: np.ndarray  # int32[n], the row of each server
+    width: int
+    up: float  # fraction of good slots; in the others nobody works
+    outcome: Alias  # over joint outcomes; empty where services are independent
+    together: np.ndarray  # int64[outcomes, n]
+    arrival_rng: np.ndarray  # uint64[4]
+    service_rng: np.ndarray  # uint64[4]
+    squares: np.ndarray  # float64[1], sum of squared lengths
+    sums: np.ndarray  # float64[7], see above
+
+
+@cache
+def make_slotted(policy: Policy) -> Any:
+    """Return the kernel of one policy.
+
+    run(world, tasks, tally, until, most) runs slot by slot until the clock stands at `until` or
+    `most` tasks have come, and returns why it came back.
+    """
+    steps = make_steps(policy, True)
+    arrive_together, depart = steps.arrive_together, steps.depart
+    learns = policy.learns
+
+    def slotted(world, tasks, tally, until, most):
+        world, tasks, tally = borrow(world), borrow(tasks), borrow(tally)
+        n, levels = world.length.size, tally.least.size
+        number, now, sums = tally.number, tally.now, tasks.sums
+        largest, together = tasks.tasks.max(), tasks.outcome.keep.size > 0
+        code = REACHED
+        while now[NOW] + 1.0 <= until and number[ARRIVED] < most:
+            if max(number[TALLEST], number[BALANCED]) + largest + 3 >= levels:
+                code = NEEDS_LEVELS
+                break
+            total = number[0]
+            spread = tasks.squares[0] - total * total / n
+            sums[SPREAD2] += spread
+            sums[SPREAD4] += spread * spread
+            pass_time(tally, now[NOW] + 1.0, n)
+            came = tasks.tasks[U(draw_alias(tasks.arriving, tasks.arrival_rng))]
+            if came > 0:
+                server = arrive_together(world, came)
+                if server == OUT_OF_RANGE:
+                    code = NO_SUCH_SERVER
+                    break
+                length = np.int64(world.length[U(server)])
+                number[ARRIVED] += came
+                tasks.squares[0] += length * length - (length - came) * (length - came)
+                for reached in range(length - came + 1, length + 1):
+                    risen(tally, reached, n)
+                if learns and world.announcement[0] != number[THRESHOLD]:
+                    announced(tally, world.announcement[0])
+            unused = np.int64(0)
+            good = tasks.up >= 1.0 or uniform(tasks.service_rng) < tasks.up
+            drawn = draw_alias(tasks.outcome, tasks.service_rng) if together else 0
+            # the generator's state in registers: half of the time per server
+            rng = tasks.service_rng
+            s0, s1, s2, s3 = rng[U(0)], rng[U(1)], rng[U(2)], rng[U(3)]
+            for server in range(n):
+                length = np.int64(world.length[U(server)])
+                if together:
+                    service = tasks.together[drawn, server]
+                elif good:
+                    bits, s0, s1, s2, s3 = stepped(s0, s1, s2, s3)
+                    service = draw_service(tasks, tasks.kind[U(server)], bits)
+                else:
+                    service = np.int64(0)
+                done = min(service, length)
+                unused += service - done
+                for left in range(length, length - done, -1):
+                    number[FINISHED] += 1
+                    tasks.squares[0] -= 2 * left - 1
+                    depart(world, server)
+                    fallen(tally, left, n)
+            rng[U(0)], rng[U(1)], rng[U(2)], rng[U(3)] = s0, s1, s2, s3
+            sums[UNUSED] += unused
+            sums[UNUSED2] += unused * unused
+            sums[TASKS_UNUSED] += number[0] * unused
+            sums[CAME] += came
+            sums[CAME2] += came * came
+        settle(tally)
+        return code
+
+    slotted.__name__ = f"slotted_{policy.name.replace('-', '_')}"
+    return kernel(slotted)
+
+
+def draw_service(tasks, kind, bits):
+    """Return how many tasks a server of this kind could finish in the slot, from 53 bits."""
+    place = bits * TWO_53 * tasks.width
+    i = int(place)
+    at = kind * tasks.width + i
+    # both are loaded, so that choosing needs no branch: it would be guessed wrong half the time
+    kept, instead = tasks.services[U(at)], tasks.instead[U(at)]
+    return kept if place - i < tasks.keep[U(at)] else instead
+
+
+def stepped(s0, s1, s2, s3):
+    """Return what rng.word does with this state: (53 bits, new state), nothing stored."""
+    word = s0 + s3
+    word = ((word << _64(23)) | (word >> _64(41))) + s0
+    moved = s1 << _64(17)
+    s2 ^= s0
+    s3 ^= s1
+    s1 ^= s2
+    s0 ^= s3
+    s2 ^= moved
+    s3 = (s3 << _64(45)) | (s3 >> _64(19))
+    return np.int64(word >> _64(11)), s0, s1, s2, s3
+
+
+def make_slotted_tasks(
+    arrivals: SlotArrivals,
+    mean: float,
+    service: SlotService,
+    speeds: np.ndarray,
+    lengths: np.ndarray,
+    arrival_rng: np.ndarray,
+    service_rng: np.ndarray,
+) -> Slotted:
+    """Return the laws of a scenario as tables.
+
+    Parameters
+    ----------
+    mean
+        Tasks per slot.
+    speeds, lengths
+        float64[n] and int[n], mean service per slot and tasks at the start.
+    """
+    tasks, probability = arrivals.pmf(mean)
+    empty = Alias(np.zeros(0), np.zeros(0, np.int32))
+    outcome, together = empty, np.zeros((0, speeds.size), np.int64)
+    tables = [(np.zeros(1, np.int64), np.ones(1))]
+    kind = np.zeros(speeds.size, np.int32)
+    if service.rows is not None:
+        chance, together = service.row_table()
+        outcome = make_alias(chance)
+    else:
+        distinct, inverse = np.unique(speeds, return_inverse=True)
+        kind = inverse.astype(np.int32)
+        tables = [service.pmf(float(speed) / service.up) for speed in distinct]
+    width = max(len(values) for values, _ in tables)
+    padded = [
+        (np.pad(values, (0, width - len(values))), np.pad(chance, (0, width - len(chance))))
+        for values, chance in tables
+    ]
+    aliases = [make_alias(chance) for _, chance in padded]
+    return Slotted(
+        make_alias(probability),
+        tasks.astype(np.int64),
+        np.concatenate([alias.keep for alias in aliases]),
+        np.concatenate([values for values, _ in padded]).astype(np.int64),
+        np.concatenate(
+            [values[alias.other] for alias, (values, _) in zip(aliases, padded, strict=True)]
+        ).astype(np.int64),
+        kind,
+        width,
+        float(service.up),
+        outcome,
+        together,
+        arrival_rng,
+        service_rng,
+        np.array([float((np.asarray(lengths, float) ** 2).sum())]),
+        np.zeros(7),
+    )
