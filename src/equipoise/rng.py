@@ -28,8 +28,8 @@ def make_rng(seed: np.random.SeedSequence | int) -> np.ndarray:
     return seed.generate_state(4, np.uint64)
 
 
-def _word_compiled(rng):
-    s0, s1, s2, s3 = rng[_U(0)], rng[_U(1)], rng[_U(2)], rng[_U(3)]
+def stepped(s0, s1, s2, s3):
+    """Return the next word and the new state, four uint64 in registers; compiled code only."""
     word = s0 + s3
     word = ((word << _U(23)) | (word >> _U(41))) + s0
     moved = s1 << _U(17)
@@ -39,6 +39,11 @@ def _word_compiled(rng):
     s0 ^= s3
     s2 ^= moved
     s3 = (s3 << _U(45)) | (s3 >> _U(19))
+    return word, s0, s1, s2, s3
+
+
+def _word_compiled(rng):
+    word, s0, s1, s2, s3 = stepped(rng[_U(0)], rng[_U(1)], rng[_U(2)], rng[_U(3)])
     rng[_U(0)], rng[_U(1)], rng[_U(2)], rng[_U(3)] = s0, s1, s2, s3
     # int64 from here on: mixing signed and unsigned would turn numbers into floats
     return np.int64(word >> _U(11)), np.int64(word & _U(255))

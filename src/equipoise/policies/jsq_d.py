@@ -15,26 +15,10 @@ unequal servers Hurtado-Lange and Maguluri (2021), Oper. Res. Lett. 49(4).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..rng import below
-from .base import Param, Policy, ask
-from .probing import Probing, draw_server, make_probing
+from .base import Policy, ask
+from .probing import PARAMS, check, draw_server, init
 from .spec import PolicySpec, spec
-
-
-class JsqDParams(NamedTuple):
-    d: int  # how many servers are asked
-
-
-class JsqDState(NamedTuple):
-    par: JsqDParams
-    probing: Probing
-
-
-def init(bounds, speeds, announcement, d=2, replacement=False, sampling="uniform"):
-    probing = make_probing(speeds, d, replacement, sampling == "speed")
-    return JsqDState(JsqDParams(probing.d), probing), 0
 
 
 def choose(state, fleet, rng):
@@ -54,12 +38,6 @@ def choose(state, fleet, rng):
     return best
 
 
-def check(servers, d, replacement, sampling):
-    if d > servers and not replacement:
-        return f"d = {d} is more than the {servers} servers there are; use d <= {servers}"
-    return None
-
-
 POLICY = Policy(
     "jsq-d",
     init,
@@ -68,11 +46,7 @@ POLICY = Policy(
     source="Vvedenskaya et al. 1996; Mitzenmacher 2001",
     cost="2d messages per task: d questions, d answers",
     memory=0,
-    params={
-        "d": Param(2, int, "servers asked per task", least=1, shown=True),
-        "replacement": Param(False, bool, "whether one server may be drawn twice"),
-        "sampling": Param("uniform", str, "how they are drawn", choices=("uniform", "speed")),
-    },
+    params=PARAMS,
     probes=True,
     check=check,
 )

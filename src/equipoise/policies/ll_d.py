@@ -9,26 +9,10 @@ Van Houdt (2019), Performance analysis of workload dependent load balancing poli
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..rng import below
-from .base import Param, Policy, ask_work
-from .probing import Probing, draw_server, make_probing
+from .base import Policy, ask_work
+from .probing import PARAMS, check, draw_server, init
 from .spec import PolicySpec, spec
-
-
-class LlDParams(NamedTuple):
-    d: int  # how many servers are asked
-
-
-class LlDState(NamedTuple):
-    par: LlDParams
-    probing: Probing
-
-
-def init(bounds, speeds, announcement, d=2, replacement=False, sampling="uniform"):
-    probing = make_probing(speeds, d, replacement, sampling == "speed")
-    return LlDState(LlDParams(probing.d), probing), 0
 
 
 def choose(state, fleet, rng):
@@ -46,12 +30,6 @@ def choose(state, fleet, rng):
     return best
 
 
-def check(servers, d, replacement, sampling):
-    if d > servers and not replacement:
-        return f"d = {d} is more than the {servers} servers there are; use d <= {servers}"
-    return None
-
-
 POLICY = Policy(
     "ll-d",
     init,
@@ -60,11 +38,7 @@ POLICY = Policy(
     source="Hellemans, Bodas, Van Houdt 2019",
     cost="2d messages per task: d questions, d answers",
     memory=0,
-    params={
-        "d": Param(2, int, "servers asked per task", least=1, shown=True),
-        "replacement": Param(False, bool, "whether one server may be drawn twice"),
-        "sampling": Param("uniform", str, "how they are drawn", choices=("uniform", "speed")),
-    },
+    params=PARAMS,
     probes=True,
     needs=frozenset({"sizes"}),
     check=check,

@@ -8,8 +8,14 @@ import numpy as np
 
 from ..rng import below, uniform
 from .alias import NO_ALIAS, Alias, draw_alias, make_alias
+from .base import Param
 
 U = np.uintp
+PARAMS = {
+    "d": Param(2, int, "servers asked per task", least=1, shown=True),
+    "replacement": Param(False, bool, "whether one server may be drawn twice"),
+    "sampling": Param("uniform", str, "how they are drawn", choices=("uniform", "speed")),
+}
 
 
 class Probing(NamedTuple):
@@ -23,6 +29,29 @@ class Probing(NamedTuple):
     drawn: np.ndarray  # int64[d], the servers drawn so far; all n servers where they are shuffled
     alias: Alias  # the law in proportion to speed; empty where uniform
     weight: np.ndarray  # float64[n], speeds; empty where not scanned
+
+
+class ProbingParams(NamedTuple):
+    d: int  # how many servers are asked
+
+
+class ProbingState(NamedTuple):
+    """The memory of a policy that asks d servers and keeps nothing."""
+
+    par: ProbingParams
+    probing: Probing
+
+
+def init(bounds, speeds, announcement, d=2, replacement=False, sampling="uniform"):
+    probing = make_probing(speeds, d, replacement, sampling == "speed")
+    return ProbingState(ProbingParams(probing.d), probing), 0
+
+
+def check(servers, d, replacement, sampling):
+    """Why so many cannot be asked of a fleet, or None."""
+    if d > servers and not replacement:
+        return f"d = {d} is more than the {servers} servers there are; use d <= {servers}"
+    return None
 
 
 def make_probing(speeds: np.ndarray, d: int, replacement: bool, by_speed: bool) -> Probing:

@@ -177,17 +177,8 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
                 world.count[ANNOUNCEMENTS] += 1
         return np.int64(value)
 
-    def arrive(world):
-        server = choose(world.state, world.fleet, world.choice_rng)
-        if server < 0 or server >= world.length.size:
-            return OUT_OF_RANGE
-        length = world.length[np.uintp(server)] + 1
-        if tracked:
-            world.sent[server] += 1
-            if length > world.limit:
-                unsend(world, server)
-                return -1 - server
-        world.length[np.uintp(server)] = length
+    def started(world, server, length):
+        """The end of an arrival: the server tells, the policy may learn and announce."""
         m = tell_start(length, world.announcement[0], world.state.par, world.server_rng)
         if m > 0:
             world.count[JOIN] += 1
@@ -199,6 +190,19 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
                 world.count[CHANGES] += 1
                 if announces:
                     announce(world)
+
+    def arrive(world):
+        server = choose(world.state, world.fleet, world.choice_rng)
+        if server < 0 or server >= world.length.size:
+            return OUT_OF_RANGE
+        length = world.length[np.uintp(server)] + 1
+        if tracked:
+            world.sent[server] += 1
+            if length > world.limit:
+                unsend(world, server)
+                return -1 - server
+        world.length[np.uintp(server)] = length
+        started(world, server, length)
         return np.int64(server)
 
     def arrive_together(world, tasks):
@@ -211,17 +215,7 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
         world.sent[server] += tasks
         if tasks > 1:  # the choice booked one; own sends added, what it promised holds again
             hear(world.state, server, world.promise[server] + world.sent[server])
-        m = tell_start(length, world.announcement[0], world.state.par, world.server_rng)
-        if m > 0:
-            world.count[JOIN] += 1
-            heard(world, server, m)
-        if learns:
-            value = adapt(world.state)
-            if value != world.announcement[0]:
-                world.announcement[0] = value
-                world.count[CHANGES] += 1
-                if announces:
-                    announce(world)
+        started(world, server, length)
         return np.int64(server)
 
     def depart(world, server):

@@ -21,7 +21,7 @@ from ..compile import borrow, kernel
 from ..policies.alias import Alias, draw_alias, make_alias
 from ..policies.base import Policy
 from ..policies.steps import OUT_OF_RANGE, make_steps
-from ..rng import TWO_53, uniform
+from ..rng import TWO_53, stepped, uniform
 from ..scenario.slots import SlotArrivals, SlotService
 from .store import NEEDS_LEVELS, NO_SUCH_SERVER, REACHED
 from .tally import (
@@ -38,7 +38,7 @@ from .tally import (
     settle,
 )
 
-U, _64 = np.uintp, np.uint64
+U = np.uintp
 # Slotted.sums, added up over slots: unused service u_S and its square, q'_S u_S with q' the lengths
 # after the slot, the tasks that came and their square, ||q_perp||^2 and ^4 at the beginning
 UNUSED, UNUSED2, TASKS_UNUSED, CAME, CAME2, SPREAD2, SPREAD4 = range(7)
@@ -113,7 +113,8 @@ def make_slotted(policy: Policy) -> Any:
                 if together:
                     service = tasks.together[drawn, server]
                 elif good:
-                    bits, s0, s1, s2, s3 = stepped(s0, s1, s2, s3)
+                    word, s0, s1, s2, s3 = stepped(s0, s1, s2, s3)
+                    bits = np.int64(word >> np.uint64(11))
                     service = draw_service(tasks, tasks.kind[U(server)], bits)
                 else:
                     service = np.int64(0)
@@ -145,20 +146,6 @@ def draw_service(tasks, kind, bits):
     # both are loaded, so that choosing needs no branch: it would be guessed wrong half the time
     kept, instead = tasks.services[U(at)], tasks.instead[U(at)]
     return kept if place - i < tasks.keep[U(at)] else instead
-
-
-def stepped(s0, s1, s2, s3):
-    """Return what rng.word does with this state: (53 bits, new state), nothing stored."""
-    word = s0 + s3
-    word = ((word << _64(23)) | (word >> _64(41))) + s0
-    moved = s1 << _64(17)
-    s2 ^= s0
-    s3 ^= s1
-    s1 ^= s2
-    s0 ^= s3
-    s2 ^= moved
-    s3 = (s3 << _64(45)) | (s3 >> _64(19))
-    return np.int64(word >> _64(11)), s0, s1, s2, s3
 
 
 def make_slotted_tasks(
