@@ -157,7 +157,7 @@ def run(
     """Run all replications of a policy; a warm-up, if the scenario gives one, is the first row."""
     spec = resolve(policy)
     with cut(rows, stretches, chunk):
-        kernel = pick_kernel(scenario, kernel)
+        kernel = pick_kernel(scenario, kernel, [spec])
         [records] = run_all(scenario, [spec], kernel=kernel, progress=None, workers=None)
         first, _ = warm_up_rows(scenario, records)
     return Runs(scenario, spec, records, first)

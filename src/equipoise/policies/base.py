@@ -55,6 +55,12 @@ class Stateless(NamedTuple):
     par: NoParams
 
 
+class OnlyParams(NamedTuple):
+    """The memory of a policy of counts that needs no more than its parameters."""
+
+    par: Any
+
+
 class Fleet(NamedTuple):
     """What a policy that probes can reach: the lengths, through `ask` alone."""
 
@@ -113,6 +119,27 @@ def book_work(fleet, server, before, added):
     fleet.since[server] = fleet.now[0]
 
 
+class Ranks(NamedTuple):
+    """Exchangeable servers, the longest first, as a kernel sees them that keeps counts only.
+
+    The server of rank u = 0 .. size - 1 has at least i tasks if and only if u < least[i].
+    """
+
+    size: int
+    least: np.ndarray  # int64[levels], servers with at least i tasks
+    asked: np.ndarray  # int64[1], messages sent for probing
+
+
+def at_least(ranks, level):
+    """Return how many servers have at least `level` tasks, level >= 0; none beyond the table."""
+    return ranks.least[np.uintp(level)] if level < ranks.least.size else np.int64(0)
+
+
+def below_level(ranks, level):
+    """Return how many servers have fewer than `level` tasks."""
+    return ranks.size - at_least(ranks, level)
+
+
 def remember_nothing(bounds, speeds, announcement):
     """Init of a policy without memory."""
     return Stateless(NO_PARAMS), 0
@@ -130,6 +157,32 @@ def keep(state):
 def silent(length, announcement, params, rng):
     """Tell of a server that has nothing to say."""
     return 0
+
+
+def remember_no_count(size):
+    """Init of a policy of counts without memory."""
+    return Stateless(NO_PARAMS), 0
+
+
+def overlook(state, ranks):
+    """See of a policy of counts that does not learn."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A policy in front of exchangeable servers of which only the counts per level are known.
+
+    With instant messages what a dispatcher keeps of such servers follows from those counts; so
+    a choice is a rank, drawn by the same law as the policy's `choose` draws a server. What servers
+    tell, and `adapt`, are the policy's own.
+    """
+
+    choose: Callable[..., Any]  # (state, ranks, rng) -> rank of the server, 0 the longest
+    init: Callable[..., Any] = remember_no_count  # (size, **params) -> (state, announcement)
+    see: Callable[..., Any] = overlook  # (state, ranks), after a task was placed, before `adapt`
+    # (state, share, size) -> probability that the chosen server is one of `share` of the longest;
+    # float; for policies whose choice varies smoothly with the counts
+    tail: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -214,6 +267,7 @@ class Policy:
     needs: frozenset[str] = frozenset()  # what it must see beside lengths: "sizes", "speeds"
     clock: str | None = None  # "sync" or "async" updates, for policies that have them
     check: Callable[..., str | None] | None = None  # (servers, **params) -> why not, or None
+    ranked: Ranked | None = None  # its form for exchangeable servers, where it has one
 
     def __post_init__(self) -> None:
         if not callable(self.choose):

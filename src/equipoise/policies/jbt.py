@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..rng import below
-from .base import Param, Policy
+from .base import OnlyParams, Param, Policy, Ranked, at_least
 from .levels import Bands, demote, make_bands, set_band
 from .spec import PolicySpec, spec
 
@@ -55,6 +55,17 @@ def tell_state(length, announcement, params, rng):
     return params.r if length < params.r else 0
 
 
+def init_ranked(size, r=2):
+    return OnlyParams(JbtParams(r)), 0
+
+
+def choose_rank(state, ranks, rng):
+    longer = at_least(ranks, state.par.r)
+    if longer == ranks.size:
+        longer = 0
+    return longer + below(rng, ranks.size - longer)
+
+
 POLICY = Policy(
     "jbt",
     init,
@@ -68,6 +79,7 @@ POLICY = Policy(
     cost="at most 2 messages per task: below r after a start, r - 1 after a finish",
     memory=1,
     params={"r": Param(2, int, "the threshold: below it a server is open", least=1, shown=True)},
+    ranked=Ranked(choose_rank, init_ranked),
 )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..rng import below
-from .base import NO_PARAMS, NoParams, Policy
+from .base import NO_PARAMS, NoParams, Policy, Ranked, below_level
 from .levels import Bands, demote, make_bands, set_band
 from .spec import PolicySpec, spec
 
@@ -45,6 +45,12 @@ def tell_state(length, announcement, params, rng):
     return 1 if length == 0 else 0
 
 
+def choose_rank(state, ranks, rng):
+    if below_level(ranks, 1) > 0:
+        return ranks.size - 1  # idle ones are alike
+    return below(rng, ranks.size)
+
+
 POLICY = Policy(
     "jiq",
     init,
@@ -56,6 +62,7 @@ POLICY = Policy(
     source="Badonnel and Burgess 2008; Lu et al. 2011",
     cost="at most 1 message per task: a server says when it runs empty",
     memory=1,
+    ranked=Ranked(choose_rank),
 )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .base import NO_PARAMS, NoParams, Policy
+from .base import NO_PARAMS, NoParams, Policy, Ranked
 from .levels import Levels, lowest, make_levels, raise_one, set_level
 from .spec import PolicySpec, spec
 
@@ -44,6 +44,10 @@ def tell_state(length, announcement, params, rng):
     return length + 1
 
 
+def choose_rank(state, ranks, rng):
+    return ranks.size - 1
+
+
 POLICY = Policy(
     "jsq",
     init,
@@ -55,6 +59,7 @@ POLICY = Policy(
     source="Winston 1977; Weber 1978",
     cost="1 message per task: every departure is told",
     memory=32,
+    ranked=Ranked(choose_rank),
 )
 
 

@@ -16,8 +16,16 @@ unequal servers Hurtado-Lange and Maguluri (2021), Oper. Res. Lett. 49(4).
 from __future__ import annotations
 
 from ..rng import below
-from .base import Policy, ask
-from .probing import PARAMS, check, draw_server, init
+from .base import Policy, Ranked, ask
+from .probing import (
+    PARAMS,
+    ProbingParams,
+    ProbingState,
+    check,
+    draw_server,
+    init,
+    probing_alike,
+)
 from .spec import PolicySpec, spec
 
 
@@ -38,6 +46,31 @@ def choose(state, fleet, rng):
     return best
 
 
+def init_ranked(size, d=2, replacement=False, sampling="uniform"):
+    probing = probing_alike(size, d, replacement)
+    return ProbingState(ProbingParams(probing.d), probing), 0
+
+
+def choose_rank(state, ranks, rng):
+    """The shortest of the servers drawn has the largest rank."""
+    ranks.asked[0] += 2 * state.par.d
+    last = draw_server(state.probing, ranks.size, rng, 0)
+    for i in range(1, state.par.d):
+        last = max(last, draw_server(state.probing, ranks.size, rng, i))
+    return last
+
+
+def tail(state, share, size):
+    """All d servers drawn are among those."""
+    probability = share
+    for i in range(1, state.par.d):
+        if state.probing.replacement:
+            probability *= share
+        else:
+            probability *= max(0.0, share * size - i) / (size - i)
+    return probability
+
+
 POLICY = Policy(
     "jsq-d",
     init,
@@ -49,6 +82,7 @@ POLICY = Policy(
     params=PARAMS,
     probes=True,
     check=check,
+    ranked=Ranked(choose_rank, init_ranked, tail=tail),
 )
 
 

@@ -24,10 +24,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .base import Param, Policy
+from .base import Param, Policy, Ranked, below_level
 from .levels import Bands
 from .spec import PolicySpec, spec
-from .threshold import color, keep_token, take_token, tell_finish, tell_start, tell_state
+from .threshold import (
+    color,
+    keep_token,
+    rank_of_token,
+    take_token,
+    tell_finish,
+    tell_start,
+    tell_state,
+)
 
 MAX_LOAD = 10.0  # what alpha is made for when nothing is said
 
@@ -57,12 +65,15 @@ def alpha_of(servers, alpha=None, max_load=None):
 
 
 def init(bounds, speeds, announcement, alpha=None, max_load=None, step=1, level=0, rule="tokens"):
-    n = len(bounds)
     level = level if announcement is None else int(announcement)
-    most = math.floor(alpha_of(n, alpha, max_load) * n + 1e-9)  # 0.29 * 100 is below 29
-    params = LearningParams(step, most, rule == "program")
+    params = params_for(len(bounds), alpha, max_load, step, rule)
     known = np.array([level, 0, 0], np.int64)
     return LearningState(params, color(bounds, level, step), known), level
+
+
+def params_for(n, alpha, max_load, step, rule):
+    most = math.floor(alpha_of(n, alpha, max_load) * n + 1e-9)  # 0.29 * 100 is below 29
+    return LearningParams(step, most, rule == "program")
 
 
 def choose(state, fleet, rng):
@@ -104,6 +115,27 @@ def adapt(state):
     return state.known[0]
 
 
+def init_ranked(size, alpha=None, max_load=None, step=1, level=0, rule="tokens"):
+    nobody = np.zeros(0, np.int32)
+    bands = Bands(nobody, nobody, np.array([0, 0, size], np.int64), size)
+    known = np.array([level, 0, 0], np.int64)
+    return LearningState(params_for(size, alpha, max_load, step, rule), bands, known), level
+
+
+def see(state, ranks):
+    """Bring the numbers of tokens up to date."""
+    level = state.known[0]
+    state.bands.end[0] = below_level(ranks, level)
+    state.bands.end[1] = below_level(ranks, level + state.par.step)
+
+
+def choose_rank(state, ranks, rng):
+    see(state, ranks)
+    state.known[1] = state.bands.end[0]
+    state.known[2] = state.bands.end[1]
+    return rank_of_token(ranks, state.known[0], state.par.step, rng)
+
+
 def check(servers, alpha, max_load, step, level, rule):
     if servers < 2:
         return "one server leaves nothing to balance or learn; use 2 or more"
@@ -143,6 +175,7 @@ POLICY = Policy(
     },
     announces=True,
     check=check,
+    ranked=Ranked(choose_rank, init_ranked, see),
 )
 
 

@@ -56,15 +56,24 @@ def check(servers, d, replacement, sampling):
 
 def make_probing(speeds: np.ndarray, d: int, replacement: bool, by_speed: bool) -> Probing:
     """Return how `d` of the servers with these speeds, float64[n], are drawn."""
+    if not by_speed:
+        return probing_alike(len(speeds), d, replacement)
     n = len(speeds)
     if not replacement:
         d = min(d, n)
-    most = not replacement and 2 * d > n
-    shuffle, scan = most and not by_speed, most and by_speed
-    drawn = np.arange(0 if replacement else n if shuffle else d, dtype=np.int64)
-    alias = make_alias(speeds) if by_speed else NO_ALIAS
+    scan = not replacement and 2 * d > n
+    drawn = np.arange(0 if replacement else d, dtype=np.int64)
     weight = np.array(speeds, float) if scan else np.zeros(0)
-    return Probing(d, replacement, shuffle, by_speed, scan, drawn, alias, weight)
+    return Probing(d, replacement, False, True, scan, drawn, make_alias(speeds), weight)
+
+
+def probing_alike(n: int, d: int, replacement: bool) -> Probing:
+    """Return how `d` of `n` servers are drawn uniformly, in memory O(d)."""
+    if not replacement:
+        d = min(d, n)
+    shuffle = not replacement and 2 * d > n
+    drawn = np.arange(0 if replacement else n if shuffle else d, dtype=np.int64)
+    return Probing(d, replacement, shuffle, False, False, drawn, NO_ALIAS, np.zeros(0))
 
 
 def draw_server(probing, size, rng, i):

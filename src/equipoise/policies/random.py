@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..rng import below
 from .alias import NO_ALIAS, Alias, draw_alias, make_alias
-from .base import Param, Policy
+from .base import Param, Policy, Ranked
 from .spec import PolicySpec, spec
 
 
@@ -35,6 +35,18 @@ def choose(state, fleet, rng):
     return below(rng, fleet.size)
 
 
+def init_ranked(size, weighted=False):
+    return RandomState(RandomParams(weighted), NO_ALIAS), 0
+
+
+def choose_rank(state, ranks, rng):
+    return below(rng, ranks.size)  # in proportion to speed too: exchangeable servers are alike
+
+
+def tail(state, share, size):
+    return share
+
+
 POLICY = Policy(
     "random",
     init,
@@ -44,6 +56,7 @@ POLICY = Policy(
     cost="no messages",
     memory=0,
     params={"weighted": Param(False, bool, "whether in proportion to speed")},
+    ranked=Ranked(choose_rank, init_ranked, tail=tail),
 )
 
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..rng import below
-from .base import REQUIRED, Param, Policy
+from .base import REQUIRED, OnlyParams, Param, Policy, Ranked, at_least
 from .levels import Bands, demote, make_bands, set_band
 from .spec import PolicySpec, spec
 
@@ -98,6 +98,24 @@ def tell_state(length, announcement, params, rng):
     return high if length < high else 0
 
 
+def init_ranked(size, level=1, step=1):
+    return OnlyParams(ThresholdParams(level, step)), level
+
+
+def rank_of_token(ranks, level, step, rng):
+    """Return a uniformly random rank among servers below `level`, else below h, else of all."""
+    longer = at_least(ranks, level)
+    if longer == ranks.size:
+        longer = at_least(ranks, level + step)
+        if longer == ranks.size:
+            longer = 0
+    return longer + below(rng, ranks.size - longer)
+
+
+def choose_rank(state, ranks, rng):
+    return rank_of_token(ranks, state.par.level, state.par.step, rng)
+
+
 POLICY = Policy(
     "threshold",
     init,
@@ -114,6 +132,7 @@ POLICY = Policy(
         "level": Param(REQUIRED, int, "the threshold l; best near the load", least=0, shown=True),
         "step": Param(1, int, "from the threshold to the higher one, h = l + step", least=1),
     },
+    ranked=Ranked(choose_rank, init_ranked),
 )
 
 

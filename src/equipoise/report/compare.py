@@ -36,7 +36,8 @@ def compare(
     rank_by
         A metric of `METRICS`. `imbalance` for pools and `mean_response` for queues if left out.
     kernel
-        "memoryless", "events", or "auto": the cheapest that is exact.
+        "memoryless", "events", "occupancy", or "auto": the cheapest that is exact. "leap" or
+        "leap(step=0.005)" for fleets beyond that, with an error that the notes state.
     confidence
         Of all intervals, in (0, 1).
     progress

@@ -418,15 +418,29 @@ class Scenario(Part):
         "balanced" is the whole number of tasks nearest to the load offered at time 0, spread
         evenly, the first servers having one more where it does not divide.
         """
-        count = self.servers.count
         if isinstance(self.run.start, tuple):
             return np.array(self.run.start, dtype=np.int64)
-        if self.run.start == "empty":
-            return np.zeros(count, dtype=np.int64)
-        total = round(float(self.load_table()[1][0]) * self.servers.capacity)
-        lengths = np.full(count, total // count, dtype=np.int64)
-        lengths[: total % count] += 1
-        return lengths if self.servers.limit is None else np.minimum(lengths, self.servers.limit)
+        counts = self.start_counts()
+        return np.repeat(np.arange(counts.size)[::-1], counts[::-1])
+
+    def start_counts(self) -> np.ndarray:
+        """Return the servers that have 0, 1, .. tasks at time 0, int64[most + 1].
+
+        The same as `start_lengths` in memory that does not depend on how many servers there are.
+        """
+        if isinstance(self.run.start, tuple):
+            return np.bincount(self.run.start).astype(np.int64)
+        count, total = self.servers.count, 0
+        if self.run.start == "balanced":
+            total = round(float(self.load_table()[1][0]) * self.servers.capacity)
+            if self.servers.limit is not None:
+                total = min(total, count * self.servers.limit)
+        low, more = divmod(total, count)
+        counts = np.zeros(low + 1 + (more > 0), np.int64)
+        counts[low] = count - more
+        if more:
+            counts[low + 1] = more
+        return counts
 
     def task_stream(
         self, arrivals: np.random.SeedSequence, service: np.random.SeedSequence

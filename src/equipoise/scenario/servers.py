@@ -63,7 +63,7 @@ class Servers(Part):
     def _fits(self) -> Servers:
         if self.groups is not None and self.speeds is not None:
             raise mistake("groups is given too; give one of them", "speeds")
-        listed = len(self.speed_of)
+        listed = self.count if self.identical else len(self.speed_of)
         if listed != self.count:
             which = "speeds" if self.speeds is not None else "groups"
             raise mistake(f"{self.count}, but {which} make {listed} servers; leave it out", "count")
@@ -97,4 +97,5 @@ class Servers(Part):
     @property
     def capacity(self) -> float:
         """Work done per second at most, in seconds of service at speed 1; of pools, per task."""
-        return float(self.speed_of.sum()) * self.workers
+        each = float(self.count) if self.identical else float(self.speed_of.sum())
+        return each * self.workers

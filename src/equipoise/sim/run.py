@@ -16,15 +16,18 @@ import numpy as np
 
 from ..compile import NumbaError, first_reason
 from ..errors import EquipoiseError, PolicyError, PolicyMismatch
-from ..policies.spec import PolicySpec
-from ..policies.steps import CHANGES, World, make_world
+from ..policies.spec import PolicySpec, parse
+from ..policies.steps import CHANGES, make_world
 from ..policies.user import out_of_range
 from ..rng import make_rng
 from ..scenario import Scenario, SlotArrivals, SlotService, TaskStream, TraceService
 from ..stats.histogram import edges
 from . import tally as t
 from .events import TAKEN, TRAIL, make_event_tasks, make_events, more_event_slots
+from .leap import asked_each, change_rate, leap_error, make_leap, make_leaping, read_step
+from .leap import grown as more_levels
 from .memoryless import make_memoryless, make_tasks, more_nodes, more_slots
+from .occupancy import make_counted, make_occupancy, speed_curve
 from .slotted import make_slotted, make_slotted_tasks
 from .store import NEEDS_LEVELS, NEEDS_NODES, NEEDS_SLOTS, NEEDS_TASKS, NO_SUCH_SERVER, REACHED
 
@@ -32,7 +35,8 @@ ROWS, STRETCHES = 50, 10
 MOST_LEVELS = 65_536  # the time at announced values beyond is not told apart
 ANY = 2**62  # no bound on the number of tasks
 ALL_AT_ONCE = 2**31 - 1  # workers of a pool
-KERNELS = ("memoryless", "events", "slotted")
+KERNELS = ("memoryless", "events", "occupancy", "leap", "slotted")
+MANY_SERVERS = 20_000  # from here on "auto" counts servers rather than following each
 # the columns of Record.sums: integrals and sums over a stretch, in seconds and tasks
 TIME, TASKS, UNEVEN, WAITS, WAITED, RESPONSES, RESPONDED, ARRIVALS, DEPARTURES, LOSSES = range(10)
 SUMS = 10
@@ -74,20 +78,25 @@ class Record:
 
 
 def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[PolicySpec] = ()) -> str:
-    """Return the kernel that runs a scenario: the cheaper memoryless one where it is exact.
+    """Return the kernel that runs a scenario: the cheapest one that is exact.
+
+    That is `memoryless` where it is exact, and from 20,000 servers on `occupancy` where it is and
+    every policy has a form of counts; else `events`. An error is accepted only by name: "leap", or
+    "leap(step=0.005)", steps in mean service times; it is returned with its step.
 
     Raises
     ------
     EquipoiseError
         If the wanted one is unknown or cannot run this scenario or these policies.
     """
-    sized = [spec.label for spec in specs if "sizes" in spec.policy.needs]
-    if wanted not in ("auto", *KERNELS):
+    name = wanted.partition("(")[0].strip()
+    if name not in ("auto", *KERNELS) or (name != wanted and name != "leap"):
         raise EquipoiseError(f"no kernel is called '{wanted}'; use auto, {', '.join(KERNELS)}")
+    sized = [spec.label for spec in specs if "sizes" in spec.policy.needs]
     slotted = scenario.servers.discipline == "slotted"
-    if wanted != "auto" and slotted != (wanted == "slotted"):
+    if name != "auto" and slotted != (name == "slotted"):
         raise EquipoiseError(
-            f"the {wanted} kernel cannot run this scenario: slotted servers take the slotted "
+            f"the {name} kernel cannot run this scenario: slotted servers take the slotted "
             "kernel, and only they do"
         )
     if slotted:
@@ -96,18 +105,63 @@ def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[Policy
                 f"policy '{sized[0]}' must observe sizes; in slotted time tasks have none"
             )
         return "slotted"
-    if wanted == "memoryless" and not scenario.memoryless:
+    if name not in ("auto", "events") and not scenario.memoryless:
         raise EquipoiseError(
-            "the memoryless kernel needs exponential service and Poisson arrivals; use events"
+            f"the {name} kernel needs exponential service and Poisson arrivals; use events"
         )
-    if wanted == "memoryless" and sized:
+    if name == "memoryless" and sized:
         raise PolicyMismatch(
             f"policy '{sized[0]}' must observe sizes, which the memoryless kernel does not know; "
             "use events"
         )
-    if wanted == "auto":
-        return "memoryless" if scenario.memoryless and not sized else "events"
-    return wanted
+    if name in ("occupancy", "leap"):
+        _refuse_uncounted(scenario, name, specs)
+    if name == "leap":
+        return f"leap(step={read_step(wanted, scenario, specs)!r})"
+    if name != "auto":
+        return name
+    if not scenario.memoryless or sized:
+        return "events"
+    counted = (
+        bool(specs) and scenario.servers.identical and all(spec.policy.ranked for spec in specs)
+    )
+    return "occupancy" if counted and scenario.servers.count >= MANY_SERVERS else "memoryless"
+
+
+def _refuse_uncounted(scenario: Scenario, kernel: str, specs: Sequence[PolicySpec]) -> None:
+    """Refuse what a kernel of counts cannot run.
+
+    Raises
+    ------
+    EquipoiseError
+        With the reason, and which kernel can.
+    """
+    if not scenario.servers.identical:
+        raise EquipoiseError(
+            f"the {kernel} kernel needs servers that are alike, without speeds; use memoryless"
+        )
+    for spec in specs:
+        ranked = spec.policy.ranked
+        if ranked is None:
+            raise PolicyMismatch(
+                f"policy '{spec.label}' has no form for the {kernel} kernel, which knows how many "
+                "servers have how many tasks, not which; use memoryless"
+            )
+        if kernel == "leap" and ranked.tail is None:
+            raise PolicyMismatch(
+                f"policy '{spec.label}' cannot leap: its choice hangs on the few servers below a "
+                "level, which come and go within a step; use occupancy"
+            )
+
+
+def stated_error(scenario: Scenario, kernel: str, specs: Sequence[PolicySpec]) -> str | None:
+    """Return the error of a kernel in words, None where it is exact."""
+    name, given = parse(kernel)
+    if name != "leap":
+        return None
+    changes = max(change_rate(scenario, spec) for spec in specs)
+    step = float(given["step"])
+    return f"leaps of {step:g} mean service times: {leap_error(step, changes)}"
 
 
 def seeds(seed: int, replication: int) -> list[np.random.SeedSequence]:
@@ -130,7 +184,7 @@ def replicate(
     Parameters
     ----------
     kernel
-        "memoryless" or "events", as `pick_kernel` says.
+        As `pick_kernel` says.
     on_progress
         Called with the fraction done since the last call.
     stopped
@@ -141,8 +195,7 @@ def replicate(
     PolicyError
         If the policy names a server that does not exist, or raises.
     """
-    drivers = {"memoryless": _Memoryless, "events": _Events, "slotted": _Slotted}
-    driver = drivers[kernel](scenario, spec, replication, trail)
+    driver = _driver(scenario, spec, replication, kernel, trail)
     driver.compile()
     book = _Book(driver)
     for row, until, most, share in _stretches(scenario, driver):
@@ -154,6 +207,23 @@ def replicate(
         if on_progress:
             on_progress(share)
     return book.record()
+
+
+def _driver(
+    scenario: Scenario, spec: PolicySpec, replication: int, kernel: str, trail: int
+) -> _Driver:
+    """Return what drives the kernel of this name."""
+    name, given = parse(kernel)
+    if name == "leap":
+        return _Leap(scenario, spec, replication, trail, float(given["step"]))
+    drivers: dict[str, Any] = {
+        "memoryless": _Memoryless,
+        "events": _Events,
+        "occupancy": _Occupancy,
+        "slotted": _Slotted,
+    }
+    made: _Driver = drivers[name](scenario, spec, replication, trail)
+    return made
 
 
 def _stretches(scenario: Scenario, driver: Any) -> Iterator[tuple[int, float, int, float]]:
@@ -188,7 +258,7 @@ def _stretches(scenario: Scenario, driver: Any) -> Iterator[tuple[int, float, in
 
 
 class _Driver:
-    """What the two kernels have in common: the world, the tally, and growing."""
+    """What all kernels have in common: the run, the tally, and growing."""
 
     unit = 1.0  # s in one unit of the kernel's time
 
@@ -198,26 +268,20 @@ class _Driver:
         self.queue = servers.discipline != "pool"
         self.workers = servers.workers if self.queue else ALL_AT_ONCE
         self.streams = seeds(scenario.run.seed, replication)
-        self.lengths = scenario.start_lengths()
+        self.size = servers.count
+        self.limited = servers.limit is not None
         self.seconds = 0.0
-        limited = servers.limit is not None
-        self.limited = limited
-        self.speeds = None if servers.identical else servers.speed_of
-        self.world: World = make_world(
-            spec.policy,
-            dict(spec.params),
-            self.lengths,
-            choice_rng=make_rng(self.streams[POLICY_SEED]),
-            server_rng=make_rng(self.streams[SERVERS_SEED]),
-            limit=servers.limit,
-            tracked=limited or servers.discipline == "slotted",
-            speeds=servers.speed_of,
-            workers=self.workers,
-        )
-        announced = max(0, min(int(self.world.announcement[0]), MOST_LEVELS))
-        tallest = max(int(self.lengths.max()), int(2 * scenario.offered_load()[2]), announced)
-        levels = 64 + 2 * tallest
-        self.tally = t.make_tally(self.lengths, levels, int(self.world.announcement[0]))
+
+    def start(self, counts: np.ndarray, announcement: int) -> None:
+        """Begin the tally with so many servers of 0, 1, .. tasks."""
+        announced = max(0, min(announcement, MOST_LEVELS))
+        tallest = max(counts.size - 1, int(2 * self.scenario.offered_load()[2]), announced)
+        self.tally = t.tally_of(counts, 64 + 2 * tallest, announcement)
+        self.started = int(self.tally.number[t.TOTAL])
+
+    def waited(self) -> tuple[int, int]:
+        """Return of how many tasks the waits, and the responses, were added up."""
+        return int(self.tally.waits.sum()), int(self.tally.responses.sum())
 
     def trail(self) -> np.ndarray:
         """The first events, if they were asked for and the kernel notes them (events.py)."""
@@ -251,29 +315,46 @@ class _Driver:
             self.tally = t.grown(self.tally, 2 * self.tally.least.size)
         elif code == NO_SUCH_SERVER:
             where = self.spec.written or self.spec.policy.name
-            raise PolicyError(out_of_range(where, self.lengths.size))
+            raise PolicyError(out_of_range(where, self.size))
 
     kernel: Any
     tasks: Any
+    world: Any
 
     def run(self, until: float, most: int) -> None:
         """Go on to time `until`, s, or until `most` tasks have come."""
         raise NotImplementedError
 
 
-class _Memoryless(_Driver):
-    """Drives memoryless.py, in mean service times, through the pieces of a rate table."""
+class _Servers(_Driver):
+    """The kernels that follow each server: the world in which the policy meets them."""
 
-    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
+    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int) -> None:
         super().__init__(scenario, spec, replication)
-        self.unit = scenario.mean_service
-        self.kernel = make_memoryless(
-            spec.policy, self.queue, self.limited, self.speeds is not None
+        servers = scenario.servers
+        self.lengths = scenario.start_lengths()
+        self.speeds = None if servers.identical else servers.speed_of
+        self.world = make_world(
+            spec.policy,
+            dict(spec.params),
+            self.lengths,
+            choice_rng=make_rng(self.streams[POLICY_SEED]),
+            server_rng=make_rng(self.streams[SERVERS_SEED]),
+            limit=servers.limit,
+            tracked=self.limited or servers.discipline == "slotted",
+            speeds=servers.speed_of,
+            workers=self.workers,
         )
-        rng = make_rng(self.streams[ARRIVALS_SEED])
-        self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds)
-        starts, rates = scenario.rate_table()
-        end = scenario.traffic_end / self.unit
+        self.start(np.bincount(self.lengths), int(self.world.announcement[0]))
+
+
+class _ByRates(_Driver):
+    """The kernels without memory, in mean service times: through the pieces of a rate table."""
+
+    def take_rates(self) -> None:
+        self.unit = self.scenario.mean_service
+        starts, rates = self.scenario.rate_table()
+        end = self.scenario.traffic_end / self.unit
         self.ends = np.append(starts[1:], end * self.unit) / self.unit
         self.rates = rates * self.unit
         self.piece = 0
@@ -286,21 +367,104 @@ class _Memoryless(_Driver):
             end = np.inf if over else float(self.ends[self.piece])
             if over and until == np.inf:
                 return  # no more traffic and no more time asked for
-            code = self.call(rate, self.workers, min(until, end), most)
+            code = self.go(rate, end, until, most)
             if code == REACHED:
                 if self.arrived() >= most or until <= end:
                     return
                 self.piece += 1
                 self.tally.now[t.PENDING] = np.nan  # drawn at the old rate; memory is not needed
-            elif code == NEEDS_SLOTS:
-                self.tasks = more_slots(self.tasks)
-            elif code == NEEDS_NODES:
-                self.tasks = more_nodes(self.tasks)
             else:
                 self.grow(code)
 
+    def go(self, rate: float, end: float, until: float, most: int) -> int:
+        """Run at a rate that holds until `end`; return the kernel's code."""
+        raise NotImplementedError
 
-class _Events(_Driver):
+
+class _Memoryless(_ByRates, _Servers):
+    """Drives memoryless.py."""
+
+    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
+        super().__init__(scenario, spec, replication)
+        self.take_rates()
+        self.kernel = make_memoryless(
+            spec.policy, self.queue, self.limited, self.speeds is not None
+        )
+        rng = make_rng(self.streams[ARRIVALS_SEED])
+        self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds)
+
+    def go(self, rate: float, end: float, until: float, most: int) -> int:
+        return self.call(rate, self.workers, min(until, end), most)
+
+    def grow(self, code: int) -> None:
+        if code == NEEDS_SLOTS:
+            self.tasks = more_slots(self.tasks)
+        elif code == NEEDS_NODES:
+            self.tasks = more_nodes(self.tasks)
+        else:
+            super().grow(code)
+
+
+class _Counts(_ByRates):
+    """What occupancy.py and leap.py have in common: no servers, only how many are alike."""
+
+    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int) -> None:
+        super().__init__(scenario, spec, replication)
+        self.take_rates()
+        assert spec.policy.ranked is not None
+        self.tasks, self.first = spec.policy.ranked.init(self.size, **spec.params)
+        self.start(scenario.start_counts(), self.first)
+        self.see_levels()
+
+    def see_levels(self) -> None:
+        self.curve = speed_curve(self.tally.least.size, self.workers)
+
+    def grow(self, code: int) -> None:
+        super().grow(code)
+        self.see_levels()
+
+
+class _Occupancy(_Counts):
+    """Drives occupancy.py."""
+
+    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
+        super().__init__(scenario, spec, replication)
+        self.kernel = make_occupancy(spec.policy, self.queue, self.limited)
+        which = (ARRIVALS_SEED, POLICY_SEED, SERVERS_SEED, SERVICE_SEED)
+        generators = (make_rng(self.streams[i]) for i in which)
+        self.world = make_counted(self.size, scenario.servers.limit, self.first, *generators)
+
+    def go(self, rate: float, end: float, until: float, most: int) -> int:
+        return self.call(self.curve, rate, self.workers, min(until, end), most)
+
+
+class _Leap(_Counts):
+    """Drives leap.py."""
+
+    def __init__(
+        self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int, step: float
+    ) -> None:
+        super().__init__(scenario, spec, replication)
+        self.step = step
+        self.kernel = make_leap(spec.policy, self.queue, self.limited)
+        asked = asked_each(spec.policy, self.tasks, self.size)
+        rng, limit = make_rng(self.streams[ARRIVALS_SEED]), scenario.servers.limit
+        self.world = make_leaping(self.size, limit, asked, self.tally.least.size, rng)
+
+    def waited(self) -> tuple[int, int]:
+        number = self.tally.number
+        followed = int(number[t.ARRIVED] - number[t.LOST]) if self.queue else 0
+        return followed, followed
+
+    def go(self, rate: float, end: float, until: float, most: int) -> int:
+        return self.call(self.curve, rate, self.step, self.workers, end, until, most)
+
+    def grow(self, code: int) -> None:
+        super().grow(code)
+        self.world = more_levels(self.world, self.tally.least.size)
+
+
+class _Events(_Servers):
     """Drives events.py, in seconds, feeding it blocks of the scenario's tasks."""
 
     def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
@@ -337,7 +501,7 @@ class _Events(_Driver):
         return self.tasks.trail[: self.tasks.counts[TRAIL]]
 
 
-class _Slotted(_Driver):
+class _Slotted(_Servers):
     """Drives slotted.py; a slot is a second."""
 
     def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
@@ -402,7 +566,7 @@ class _Book:
 
     def end_stretch(self) -> None:
         """Take over what the stretch summed up, and start its sums anew."""
-        tally, n = self.driver.tally, self.driver.lengths.size
+        tally, n = self.driver.tally, self.driver.size
         totals = self._totals()
         self.sums.append(totals - self.before)
         self.before = totals
@@ -420,8 +584,8 @@ class _Book:
         totals[TIME] = tally.now[t.NOW] * unit
         totals[TASKS] = tally.area[1:].sum() * unit
         totals[UNEVEN] = sums[t.UNEVEN] * unit
-        totals[[WAITS, WAITED]] = sums[t.WAITS] * unit, tally.waits.sum()
-        totals[[RESPONSES, RESPONDED]] = sums[t.RESPONSES] * unit, tally.responses.sum()
+        totals[[WAITS, RESPONSES]] = sums[[t.WAITS, t.RESPONSES]] * unit
+        totals[[WAITED, RESPONDED]] = self.driver.waited()
         totals[[ARRIVALS, DEPARTURES, LOSSES]] = number[[t.ARRIVED, t.FINISHED, t.LOST]]
         return totals
 
@@ -454,7 +618,6 @@ class _Book:
         responses, first_response = _trimmed(column["responses"])
         times, mean, least, most, threshold = (np.array(x) for x in zip(*self.path, strict=True))
         moved = driver.world.count[CHANGES] > 0
-        start = int(driver.lengths.sum())
         return Record(
             sums=np.array(self.sums),
             row_of=_dense(self.row_of),
@@ -468,7 +631,7 @@ class _Book:
             messages=np.array(column["messages"]),
             path={"times": times, "mean": mean, "least": least, "most": most}
             | ({"threshold": threshold} if driver.spec.policy.learns else {}),
-            arrived=int(number[t.ARRIVED]) + start,
+            arrived=int(number[t.ARRIVED]) + driver.started,
             finished=int(number[t.FINISHED]),
             present=int(number[t.TOTAL]),
             lost=int(number[t.LOST]),

@@ -45,14 +45,19 @@ class Tally(NamedTuple):
 
 def make_tally(lengths: np.ndarray, levels: int, announcement: int) -> Tally:
     """Return the tally of a run that starts at time 0 with these lengths, int[n]."""
-    n, total = lengths.size, int(lengths.sum())
-    by_length = np.bincount(lengths, minlength=levels)
-    least = by_length[::-1].cumsum()[::-1].astype(np.int64)
+    return tally_of(np.bincount(lengths), levels, announcement)
+
+
+def tally_of(counts: np.ndarray, levels: int, announcement: int) -> Tally:
+    """Return the same from the number of servers with 0, 1, .. tasks, int64[k], k <= levels."""
+    n, total = int(counts.sum()), int(counts @ np.arange(counts.size))
+    least = np.zeros(levels, np.int64)
+    least[: counts.size] = counts[::-1].cumsum()[::-1]
     balanced = total // n
     number = np.zeros(9, np.int64)
     number[TOTAL], number[BALANCED] = total, balanced
     number[ABOVE] = least[balanced + 2 :].sum()
-    number[TALLEST], number[THRESHOLD] = lengths.max(), announcement
+    number[TALLEST], number[THRESHOLD] = np.flatnonzero(counts).max(), announcement
     now = np.zeros(4)
     now[PENDING] = np.nan
     return Tally(
