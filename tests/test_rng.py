@@ -1,10 +1,21 @@
 """The generator against its authors' own, and its laws."""
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from equipoise.compile import kernel
-from equipoise.rng import below, exponential, make_rng, uniform, word
+from equipoise.rng import (
+    below,
+    erlang,
+    exponential,
+    log_poisson,
+    make_rng,
+    normal,
+    poisson,
+    uniform,
+    word,
+)
 
 LEVEL = 6.3e-5  # as often wrong as four standard errors
 
@@ -93,3 +104,70 @@ def test_streams_of_one_seed_have_nothing_in_common():
 
     assert len({tuple(state) for state in states}) == 5
     assert (make_rng(np.random.SeedSequence(3)) == make_rng(3)).all()
+
+
+def fill_poisson(rng, mean, out):
+    for i in range(out.size):
+        out[i] = poisson(rng, mean)
+
+
+def fill_erlang(rng, phases, out):
+    for i in range(out.size):
+        out[i] = erlang(rng, phases)
+
+
+def fill_normal(rng, out):
+    for i in range(out.size):
+        out[i] = normal(rng)
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e-3, 0.7, 9.99, 10.0, 12.5, 40.0, 1000.0])
+def test_poisson_numbers_follow_their_law(mean):
+    found = drawn(fill_poisson, mean).astype(int)
+
+    law = stats.poisson(mean)
+    least, most = int(law.ppf(1e-5)), int(law.isf(1e-5))
+    expected = found.size * law.pmf(np.arange(least, most + 1))
+    expected[0], expected[-1] = found.size * law.cdf(least), found.size * law.sf(most - 1)
+    seen = np.bincount(np.clip(found, least, most) - least, minlength=expected.size)
+    assert stats.chisquare(seen, expected).pvalue > LEVEL if mean else not found.any()
+
+
+@pytest.mark.parametrize("mean", [1e6, 1e9, 1e13])
+def test_poisson_numbers_of_large_means_follow_their_law(mean):
+    """Spread over whole numbers the law is continuous; scipy's has 13 digits at these means."""
+    found = drawn(fill_poisson, mean, count=1_000_000)
+
+    scale = np.sqrt(mean)
+    spread = found + np.random.default_rng(1).random(found.size) - 0.5
+    # Cornish and Fisher: the law of the standardized number up to terms of order 1/mean
+    standard = (spread - mean) / scale
+    normal_ = standard - (standard**2 - 1) / (6 * scale)
+    assert stats.kstest(normal_, "norm").pvalue > LEVEL
+    assert abs(found.mean() - mean) < 4 * scale / 1000
+    assert abs(found.var() / mean - 1) < 4 * np.sqrt(2 / found.size)
+
+
+@pytest.mark.parametrize("k", [0, 1, 7, 15, 16, 1000, 10**6, 10**9])
+def test_the_logarithm_of_a_poisson_probability_is_scipys(k):
+    for mean in (0.9 * k + 0.1, k + 1.0, 1.5 * k + 3):
+        assert log_poisson(float(k), mean) == pytest.approx(
+            stats.poisson(mean).logpmf(k), rel=1e-9, abs=1e-6
+        )
+
+
+@pytest.mark.parametrize("phases", [1, 2, 15, 16, 100, 10_000])
+def test_sums_of_exponentials_are_erlang(phases):
+    assert stats.kstest(drawn(fill_erlang, phases), stats.gamma(phases).cdf).pvalue > LEVEL
+
+
+def test_normal_draws_are_normal():
+    assert stats.kstest(drawn(fill_normal), "norm").pvalue > LEVEL
+
+
+def test_the_new_draws_are_the_same_in_plain_python():
+    for fill, *given in (fill_poisson, 3.0), (fill_poisson, 1e6), (fill_erlang, 20), (fill_normal,):
+        plain = np.zeros(50)
+        fill(make_rng(7), *given, plain)
+
+        assert plain == pytest.approx(drawn(fill, *given, count=50), rel=1e-14)

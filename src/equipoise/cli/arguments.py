@@ -20,6 +20,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 SIMPLE = ("servers", "discipline", "load", "rate", "service", "workers", "limit")
 
 
+class Kernel(click.Choice):  # type: ignore[type-arg]  # not a generic before click 8.2
+    """The name of a kernel; that of `leap` may be followed by its step in brackets."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        name = str(value).partition("(")[0]
+        found = super().convert(name, param, ctx)
+        return str(value) if found == "leap" else super().convert(value, param, ctx)
+
+
 @dataclasses.dataclass(frozen=True)
 class Asked:
     """The options of `scenario_arguments`, as they were given; None where they were not."""
@@ -117,10 +126,10 @@ def scenario_arguments(command: Function) -> Function:
         click.option("--tasks", type=int, metavar="N", help="Or in tasks."),
         click.option(
             "--kernel",
-            type=click.Choice(["auto", "memoryless", "events", "slotted"]),
+            type=Kernel(["auto", "memoryless", "events", "occupancy", "leap", "slotted"]),
             default="auto",
             show_default=True,
-            help="Which simulation kernel to run.",
+            help="Which simulation kernel to run; leap may be given its step, leap(step=0.005).",
         ),
     ]
     for option in reversed(options):
