@@ -250,3 +250,25 @@ def test_nothing_heavy_is_imported():
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert out.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("start", ["empty", "balanced", [0, 4, 4, 1, 3, 0, 2]])
+@pytest.mark.parametrize("limit", [None, 4])
+def test_servers_by_length_are_those_of_the_lengths(start, limit):
+    scenario = Scenario.simple(
+        servers=7, discipline="pool", load=4.6, limit=limit, start=start, duration=1.0
+    )
+
+    lengths = scenario.start_lengths()
+
+    assert scenario.start_counts().tolist() == np.bincount(lengths).tolist()
+    balanced = [4] * 7 if limit else [5] * 4 + [4] * 3
+    expected = {"empty": [0] * 7, "balanced": balanced}.get(str(start), start)
+    assert lengths.tolist() == expected
+
+
+def test_a_thousand_million_servers_are_no_list():
+    scenario = Scenario.simple(servers=10**9, load=0.5, duration=1.0, start="balanced")
+
+    assert scenario.servers.capacity == 10**9
+    assert scenario.start_counts().tolist() == [500_000_000, 500_000_000]
