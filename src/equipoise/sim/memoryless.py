@@ -23,8 +23,11 @@ import numpy as np
 
 from ..compile import borrow, kernel
 from ..policies.base import Policy
+from ..policies.spec import PolicySpec
 from ..policies.steps import OUT_OF_RANGE, make_steps
-from ..rng import exponential, uniform
+from ..rng import exponential, make_rng, uniform
+from ..scenario import Scenario
+from .driver import ARRIVALS_SEED, Driver
 from .store import (
     NEEDS_LEVELS,
     NEEDS_NODES,
@@ -299,3 +302,42 @@ def more_nodes(tasks: Memoryless) -> Memoryless:
     next_[-1] = tasks.counts[FREE]
     tasks.counts[FREE] = old
     return tasks._replace(next=next_, since=longer(tasks.since, 2 * old, NO_TIME))
+
+
+class MemorylessDriver(Driver):
+    """Drives memoryless.py, in mean service times, through the pieces of a rate table."""
+
+    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
+        super().__init__(scenario, spec, replication, trail)
+        self.unit = scenario.mean_service
+        self.kernel = make_memoryless(
+            spec.policy, self.queue, self.limited, self.speeds is not None
+        )
+        rng = make_rng(self.streams[ARRIVALS_SEED])
+        self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds)
+        starts, rates = scenario.rate_table()
+        end = scenario.traffic_end / self.unit
+        self.ends = np.append(starts[1:], end * self.unit) / self.unit
+        self.rates = rates * self.unit
+        self.piece = 0
+
+    def run(self, until: float, most: int) -> None:
+        until /= self.unit
+        while True:
+            over = self.piece >= self.rates.size
+            rate = 0.0 if over else float(self.rates[self.piece])
+            end = np.inf if over else float(self.ends[self.piece])
+            if over and until == np.inf:
+                return  # no more traffic and no more time asked for
+            code = self.call(rate, self.workers, min(until, end), most)
+            if code == REACHED:
+                if self.arrived() >= most or until <= end:
+                    return
+                self.piece += 1
+                self.tally.now[PENDING] = np.nan  # drawn at the old rate; memory is not needed
+            elif code == NEEDS_SLOTS:
+                self.tasks = more_slots(self.tasks)
+            elif code == NEEDS_NODES:
+                self.tasks = more_nodes(self.tasks)
+            else:
+                self.grow(code)

@@ -9,34 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from ..compile import NumbaError, first_reason
-from ..errors import EquipoiseError, PolicyError, PolicyMismatch
+from ..errors import EquipoiseError, PolicyMismatch
 from ..policies.spec import PolicySpec
-from ..policies.steps import CHANGES, World, make_world
-from ..policies.user import out_of_range
-from ..rng import make_rng
-from ..scenario import Scenario, SlotArrivals, SlotService, TaskStream, TraceService
+from ..policies.steps import CHANGES
+from ..scenario import Scenario
 from ..stats.histogram import edges
 from . import tally as t
-from .events import TAKEN, TRAIL, make_event_tasks, make_events, more_event_slots
-from .memoryless import make_memoryless, make_tasks, more_nodes, more_slots
-from .slotted import make_slotted, make_slotted_tasks
-from .store import NEEDS_LEVELS, NEEDS_NODES, NEEDS_SLOTS, NEEDS_TASKS, NO_SUCH_SERVER, REACHED
+from .driver import Driver
+from .events import EventsDriver
+from .memoryless import MemorylessDriver
+from .slotted import SlottedDriver
 
 ROWS, STRETCHES = 50, 10
-MOST_LEVELS = 65_536  # the time at announced values beyond is not told apart
 ANY = 2**62  # no bound on the number of tasks
-ALL_AT_ONCE = 2**31 - 1  # workers of a pool
-KERNELS = ("memoryless", "events", "slotted")
 # the columns of Record.sums: integrals and sums over a stretch, in seconds and tasks
 TIME, TASKS, UNEVEN, WAITS, WAITED, RESPONSES, RESPONDED, ARRIVALS, DEPARTURES, LOSSES = range(10)
 SUMS = 10
-ARRIVALS_SEED, SERVICE_SEED, POLICY_SEED, SERVERS_SEED, START_SEED = range(5)
+
+DRIVERS: dict[str, type[Driver]] = {
+    "memoryless": MemorylessDriver,
+    "events": EventsDriver,
+    "slotted": SlottedDriver,
+}
 
 
 class Interrupted(Exception):
@@ -82,8 +80,8 @@ def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[Policy
         If the wanted one is unknown or cannot run this scenario or these policies.
     """
     sized = [spec.label for spec in specs if "sizes" in spec.policy.needs]
-    if wanted not in ("auto", *KERNELS):
-        raise EquipoiseError(f"no kernel is called '{wanted}'; use auto, {', '.join(KERNELS)}")
+    if wanted not in ("auto", *DRIVERS):
+        raise EquipoiseError(f"no kernel is called '{wanted}'; use auto, {', '.join(DRIVERS)}")
     slotted = scenario.servers.discipline == "slotted"
     if wanted != "auto" and slotted != (wanted == "slotted"):
         raise EquipoiseError(
@@ -108,11 +106,6 @@ def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[Policy
     if wanted == "auto":
         return "memoryless" if scenario.memoryless and not sized else "events"
     return wanted
-
-
-def seeds(seed: int, replication: int) -> list[np.random.SeedSequence]:
-    """Return the streams of a replication: arrivals, service, policy, servers, start state."""
-    return np.random.SeedSequence(seed, spawn_key=(replication,)).spawn(5)
 
 
 def replicate(
@@ -141,8 +134,7 @@ def replicate(
     PolicyError
         If the policy names a server that does not exist, or raises.
     """
-    drivers = {"memoryless": _Memoryless, "events": _Events, "slotted": _Slotted}
-    driver = drivers[kernel](scenario, spec, replication, trail)
+    driver = DRIVERS[kernel](scenario, spec, replication, trail)
     driver.compile()
     book = _Book(driver)
     for row, until, most, share in _stretches(scenario, driver):
@@ -156,7 +148,7 @@ def replicate(
     return book.record()
 
 
-def _stretches(scenario: Scenario, driver: Any) -> Iterator[tuple[int, float, int, float]]:
+def _stretches(scenario: Scenario, driver: Driver) -> Iterator[tuple[int, float, int, float]]:
     """Yield (row, until s, most tasks, share of the run) for each stretch."""
     horizon, warm_up = scenario.horizon, scenario.run.warm_up
     given = warm_up != "auto" and float(warm_up) > 0  # the warm-up is then a row of its own
@@ -173,6 +165,7 @@ def _stretches(scenario: Scenario, driver: Any) -> Iterator[tuple[int, float, in
             yield first + i // STRETCHES, min(until, horizon), ANY, 1 / count
         return
     done = driver.arrived()
+    assert scenario.run.tasks is not None
     left = scenario.run.tasks - done
     if left <= 0:
         raise EquipoiseError(
@@ -187,206 +180,11 @@ def _stretches(scenario: Scenario, driver: Any) -> Iterator[tuple[int, float, in
             before = most
 
 
-class _Driver:
-    """What the two kernels have in common: the world, the tally, and growing."""
-
-    unit = 1.0  # s in one unit of the kernel's time
-
-    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int) -> None:
-        self.scenario, self.spec = scenario, spec
-        servers = scenario.servers
-        self.queue = servers.discipline != "pool"
-        self.workers = servers.workers if self.queue else ALL_AT_ONCE
-        self.streams = seeds(scenario.run.seed, replication)
-        self.lengths = scenario.start_lengths()
-        self.seconds = 0.0
-        limited = servers.limit is not None
-        self.limited = limited
-        self.speeds = None if servers.identical else servers.speed_of
-        self.world: World = make_world(
-            spec.policy,
-            dict(spec.params),
-            self.lengths,
-            choice_rng=make_rng(self.streams[POLICY_SEED]),
-            server_rng=make_rng(self.streams[SERVERS_SEED]),
-            limit=servers.limit,
-            tracked=limited or servers.discipline == "slotted",
-            speeds=servers.speed_of,
-            workers=self.workers,
-        )
-        announced = max(0, min(int(self.world.announcement[0]), MOST_LEVELS))
-        tallest = max(int(self.lengths.max()), int(2 * scenario.offered_load()[2]), announced)
-        levels = 64 + 2 * tallest
-        self.tally = t.make_tally(self.lengths, levels, int(self.world.announcement[0]))
-
-    def trail(self) -> np.ndarray:
-        """The first events, if they were asked for and the kernel notes them (events.py)."""
-        return np.zeros(0, np.int32)
-
-    def arrived(self) -> int:
-        """Tasks that have come so far, those of the start not counted."""
-        return int(self.tally.number[t.ARRIVED])
-
-    def call(self, *arguments: Any) -> int:
-        """Run the kernel; turn what a user's policy raises into one line."""
-        began = perf_counter()
-        try:
-            return int(self.kernel(self.world, self.tasks, self.tally, *arguments))
-        except Exception as error:
-            raise _explained(self.spec, error) from error
-        finally:
-            self.seconds += perf_counter() - began
-
-    def extra(self) -> np.ndarray:
-        """Return sums that only this kernel keeps, and start them anew."""
-        return np.zeros(0)
-
-    def compile(self) -> None:
-        """Compile the kernel, or find it on disk: a run to time 0 does nothing else."""
-        self.run(0.0, 0)
-        self.seconds = 0.0
-
-    def grow(self, code: int) -> None:
-        if code == NEEDS_LEVELS:
-            self.tally = t.grown(self.tally, 2 * self.tally.least.size)
-        elif code == NO_SUCH_SERVER:
-            where = self.spec.written or self.spec.policy.name
-            raise PolicyError(out_of_range(where, self.lengths.size))
-
-    kernel: Any
-    tasks: Any
-
-    def run(self, until: float, most: int) -> None:
-        """Go on to time `until`, s, or until `most` tasks have come."""
-        raise NotImplementedError
-
-
-class _Memoryless(_Driver):
-    """Drives memoryless.py, in mean service times, through the pieces of a rate table."""
-
-    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
-        super().__init__(scenario, spec, replication)
-        self.unit = scenario.mean_service
-        self.kernel = make_memoryless(
-            spec.policy, self.queue, self.limited, self.speeds is not None
-        )
-        rng = make_rng(self.streams[ARRIVALS_SEED])
-        self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds)
-        starts, rates = scenario.rate_table()
-        end = scenario.traffic_end / self.unit
-        self.ends = np.append(starts[1:], end * self.unit) / self.unit
-        self.rates = rates * self.unit
-        self.piece = 0
-
-    def run(self, until: float, most: int) -> None:
-        until /= self.unit
-        while True:
-            over = self.piece >= self.rates.size
-            rate = 0.0 if over else float(self.rates[self.piece])
-            end = np.inf if over else float(self.ends[self.piece])
-            if over and until == np.inf:
-                return  # no more traffic and no more time asked for
-            code = self.call(rate, self.workers, min(until, end), most)
-            if code == REACHED:
-                if self.arrived() >= most or until <= end:
-                    return
-                self.piece += 1
-                self.tally.now[t.PENDING] = np.nan  # drawn at the old rate; memory is not needed
-            elif code == NEEDS_SLOTS:
-                self.tasks = more_slots(self.tasks)
-            elif code == NEEDS_NODES:
-                self.tasks = more_nodes(self.tasks)
-            else:
-                self.grow(code)
-
-
-class _Events(_Driver):
-    """Drives events.py, in seconds, feeding it blocks of the scenario's tasks."""
-
-    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
-        super().__init__(scenario, spec, replication)
-        self.kernel = make_events(spec.policy, self.limited, self.speeds is not None)
-        self.stream: TaskStream = scenario.task_stream(
-            self.streams[ARRIVALS_SEED], self.streams[SERVICE_SEED]
-        )
-        generator = np.random.default_rng(self.streams[START_SEED])
-        sizes = _start_sizes(scenario, int(self.lengths.sum()), generator)
-        self.tasks = make_event_tasks(self.lengths, sizes, self.workers, trail, self.speeds)
-        self.times = self.sizes = np.zeros(0)
-        self.ended = False
-
-    def run(self, until: float, most: int) -> None:
-        while True:
-            if until == np.inf and self.ended and self.tasks.counts[TAKEN] == self.times.size:
-                return
-            code = self.call(self.times, self.sizes, self.ended, self.workers, until, most)
-            if code == REACHED:
-                return
-            if code == NEEDS_TASKS:
-                times, sizes = self.stream.block()
-                # the kernel is compiled for writable arrays; the blocks are views to be read only
-                self.times, self.sizes = np.array(times), np.array(sizes)
-                self.ended = not self.times.size
-                self.tasks.counts[TAKEN] = 0
-            elif code == NEEDS_SLOTS:
-                self.tasks = more_event_slots(self.tasks)
-            else:
-                self.grow(code)
-
-    def trail(self) -> np.ndarray:
-        return self.tasks.trail[: self.tasks.counts[TRAIL]]
-
-
-class _Slotted(_Driver):
-    """Drives slotted.py; a slot is a second."""
-
-    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
-        super().__init__(scenario, spec, replication)
-        self.kernel = make_slotted(spec.policy)
-        arrivals, service = scenario.arrivals, scenario.service
-        assert isinstance(arrivals, SlotArrivals)
-        assert isinstance(service, SlotService)
-        self.tasks = make_slotted_tasks(
-            arrivals,
-            float(scenario.rate_table()[1][0]),
-            service,
-            scenario.servers.speed_of,
-            self.lengths,
-            make_rng(self.streams[ARRIVALS_SEED]),
-            make_rng(self.streams[SERVICE_SEED]),
-        )
-
-    def extra(self) -> np.ndarray:
-        sums: np.ndarray = self.tasks.sums.copy()
-        self.tasks.sums[:] = 0
-        return sums
-
-    def run(self, until: float, most: int) -> None:
-        while (code := self.call(until, most)) != REACHED:
-            self.grow(code)
-
-
-def _start_sizes(scenario: Scenario, k: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw the times that the tasks of the start state still take: float64[k], s.
-
-    Whole service times: exact for exponential service, which has no memory; else the tasks of the
-    start are taken to begin at time 0.
-    """
-    if k == 0:
-        return np.zeros(0)
-    if isinstance(scenario.service, TraceService):
-        sizes = scenario.recording.sizes
-        assert sizes is not None
-        return generator.choice(sizes, k)
-    assert not isinstance(scenario.service, SlotService)
-    return scenario.service.sample(generator, k)
-
-
 @dataclass
 class _Book:
     """Collects rows and stretches while a driver runs; turns the kernel's time into seconds."""
 
-    driver: Any
+    driver: Driver
     sums: list[np.ndarray] = field(default_factory=list)
     row_of: list[int] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -492,15 +290,3 @@ def _trimmed(histograms: list[np.ndarray]) -> tuple[np.ndarray, int]:
     if not used.size:
         return table[:, :0], 0
     return np.ascontiguousarray(table[:, used[0] : used[-1] + 1]), int(used[0])
-
-
-def _explained(spec: PolicySpec, error: Exception) -> Exception:
-    """Return a user's mistake as one line; anything else as it is."""
-    own = spec.policy.choose.__module__.partition(".")[0] == "equipoise"
-    if own or isinstance(error, EquipoiseError):
-        return error
-    where = spec.written or spec.policy.name
-    if isinstance(error, NumbaError):
-        return PolicyError(f"{where} does not compile: {first_reason(error)}")
-    said = " ".join(str(error).split())
-    return PolicyError(f"{where} raised {type(error).__name__}{said and ': ' + said}")

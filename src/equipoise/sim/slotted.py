@@ -20,9 +20,12 @@ import numpy as np
 from ..compile import borrow, kernel, outline
 from ..policies.alias import Alias, draw_alias, make_alias
 from ..policies.base import Policy
+from ..policies.spec import PolicySpec
 from ..policies.steps import OUT_OF_RANGE, make_steps
-from ..rng import TWO_53, stepped, uniform
+from ..rng import TWO_53, make_rng, stepped, uniform
+from ..scenario import Scenario
 from ..scenario.slots import SlotArrivals, SlotService
+from .driver import ARRIVALS_SEED, SERVICE_SEED, Driver
 from .store import NEEDS_LEVELS, NO_SUCH_SERVER, REACHED
 from .tally import (
     ABOVE,
@@ -247,3 +250,32 @@ def make_slotted_tasks(
         np.zeros(speeds.size, np.int32),
         np.zeros(7),
     )
+
+
+class SlottedDriver(Driver):
+    """Drives slotted.py; a slot is a second."""
+
+    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
+        super().__init__(scenario, spec, replication, trail)
+        self.kernel = make_slotted(spec.policy)
+        arrivals, service = scenario.arrivals, scenario.service
+        assert isinstance(arrivals, SlotArrivals)
+        assert isinstance(service, SlotService)
+        self.tasks = make_slotted_tasks(
+            arrivals,
+            float(scenario.rate_table()[1][0]),
+            service,
+            scenario.servers.speed_of,
+            self.lengths,
+            make_rng(self.streams[ARRIVALS_SEED]),
+            make_rng(self.streams[SERVICE_SEED]),
+        )
+
+    def extra(self) -> np.ndarray:
+        sums: np.ndarray = self.tasks.sums.copy()
+        self.tasks.sums[:] = 0
+        return sums
+
+    def run(self, until: float, most: int) -> None:
+        while (code := self.call(until, most)) != REACHED:
+            self.grow(code)
