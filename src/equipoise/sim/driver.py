@@ -18,7 +18,6 @@ from . import tally as t
 from .store import NEEDS_LEVELS, NO_SUCH_SERVER
 
 MOST_LEVELS = 65_536  # the time at announced values beyond is not told apart
-ALL_AT_ONCE = 2**31 - 1  # workers of a pool
 ARRIVALS_SEED, SERVICE_SEED, POLICY_SEED, SERVERS_SEED, START_SEED = range(5)
 
 
@@ -38,7 +37,7 @@ class Driver:
         self.scenario, self.spec = scenario, spec
         servers = scenario.servers
         self.queue = servers.discipline != "pool"
-        self.workers = servers.workers if self.queue else ALL_AT_ONCE
+        self.workers = servers.at_once
         self.streams = seeds(scenario.run.seed, replication)
         self.lengths = scenario.start_lengths()
         self.seconds = 0.0

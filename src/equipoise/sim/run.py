@@ -94,6 +94,11 @@ def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[Policy
                 f"policy '{sized[0]}' must observe sizes; in slotted time tasks have none"
             )
         return "slotted"
+    servers = scenario.servers
+    if servers.discipline == "ps" or servers.queue or scenario.messages.law is not None:
+        raise EquipoiseError(
+            "no kernel runs processor sharing, a queue at the dispatcher or delayed messages yet"
+        )
     if wanted == "memoryless" and not scenario.memoryless:
         raise EquipoiseError(
             "the memoryless kernel needs exponential service and Poisson arrivals; use events"
