@@ -29,12 +29,7 @@ class Drive:
         kernel: str = "memoryless",
         rate: float | None = None,
     ) -> None:
-        makers = {
-            "memoryless": sim_run._Memoryless,
-            "events": sim_run._Events,
-            "slotted": sim_run._Slotted,
-        }
-        self.driver = makers[kernel](scenario, resolve(policy), replication, 0)
+        self.driver = sim_run.DRIVERS[kernel](scenario, resolve(policy), replication, 0)
         self.slotted = kernel == "slotted"
         if rate is not None and self.slotted:  # tasks per slot
             values, chances = scenario.arrivals.pmf(rate)

@@ -33,7 +33,8 @@ from equipoise.policies.segments import Segments
 from equipoise.policies.steps import MESSAGES, PROBE, make_steps
 from equipoise.rng import below, make_rng
 from equipoise.scenario import Scenario
-from equipoise.sim.run import POLICY_SEED, SERVERS_SEED, replicate, seeds
+from equipoise.sim.driver import POLICY_SEED, SERVERS_SEED, seeds
+from equipoise.sim.run import replicate
 
 every_policy = pytest.mark.parametrize("spec", specs(), ids=str)
 # Sizes are known only after a task has run, so nothing that needs them can stand before traffic.

@@ -42,12 +42,13 @@ WRONG = [
     (
         "servers.discipline",
         "pol",
-        "servers.discipline = 'pol': must be 'pool', 'fcfs' or 'slotted'; did you mean 'pool'?",
+        "servers.discipline = 'pol': must be 'pool', 'fcfs', 'ps' or 'slotted'; "
+        "did you mean 'pool'?",
     ),
     (
         "servers.workers",
         2,
-        'servers.workers: only servers of discipline "fcfs" have workers; '
+        'servers.workers: only servers of discipline "fcfs" or "ps" have workers; '
         "a pool works on all its tasks",
     ),
     ("servers", 4, "servers = 4: must be a table"),
@@ -230,8 +231,8 @@ def test_every_mistake_of_a_file_is_found_at_once(tmp_path):
 
     assert str(caught.value).split("\n") == [
         f"{file}: servers.count = -3: must be at least 1",
-        f'{file}: servers.discipline: missing; "pool" (all tasks at once) or "fcfs" (first come, '
-        "first served)",
+        f'{file}: servers.discipline: missing; "pool" (all tasks at once), "fcfs" (first come, '
+        'first served) or "ps" (shared)',
         f"{file}: servers.discpline: unknown key; did you mean 'discipline'?",
         f"{file}: arrivals.load = 0: must be more than 0",
         f"{file}: service.scv: missing; the squared coefficient of variation, e.g. scv = 4.0",
@@ -245,7 +246,7 @@ def test_parts_made_in_python_speak_the_same_way():
 
     assert str(caught.value).split("\n") == [
         "Servers: count = 0: must be at least 1",
-        "Servers: discipline = 'fifo': must be 'pool', 'fcfs' or 'slotted'",
+        "Servers: discipline = 'fifo': must be 'pool', 'fcfs', 'ps' or 'slotted'",
     ]
 
 

@@ -12,9 +12,10 @@ from scipy.integrate import solve_ivp
 
 from equipoise import EquipoiseError, Scenario, resolve, simulate
 from equipoise.rng import make_rng
+from equipoise.scenario.servers import ALL_AT_ONCE
 from equipoise.sim.leap import change_rate, leap_error, make_leap, make_leaping
-from equipoise.sim.occupancy import make_counted, make_occupancy, speed_curve
-from equipoise.sim.run import ALL_AT_ONCE, ANY, pick_kernel, replicate
+from equipoise.sim.occupancy import make_counted, make_occupancy
+from equipoise.sim.run import ANY, pick_kernel, replicate
 from equipoise.sim.tally import TOTAL, tally_of
 from equipoise.theory.limits import jsq_d
 
@@ -22,12 +23,17 @@ LEVELS = 200
 POOL = ALL_AT_ONCE
 
 
+def curve_of(workers):
+    """The speed of a server with 0, 1, .. tasks."""
+    return np.minimum(np.arange(LEVELS), workers).astype(float)
+
+
 def leaping(policy, counts, seed=1, workers=1):
     """Return go(until, load, step), which runs on and returns the tally of its servers."""
     spec = resolve(policy)
     size = int(counts.sum())
     state, _ = spec.policy.ranked.init(size, **spec.params)
-    tally, curve = tally_of(counts, LEVELS, 0), speed_curve(LEVELS, workers)
+    tally, curve = tally_of(counts, LEVELS, 0), curve_of(workers)
     world = make_leaping(size, None, 0, LEVELS, make_rng(seed))
     kernel = make_leap(spec.policy, workers != POOL, False)
 
@@ -95,7 +101,7 @@ def test_the_variance_of_tasks_in_queues_is_that_of_the_exact_kernel_within_what
     tails = jsq_d.rest_point(load, 8)
     counts = -np.diff(np.rint(n * np.concatenate(([1.0], tails, [0.0]))).astype(np.int64))
     spec = resolve("jsq-d(d=2)")
-    kernel, curve = make_occupancy(spec.policy, True, False), speed_curve(LEVELS, workers)
+    kernel, curve = make_occupancy(spec.policy, True, False), curve_of(workers)
     times = np.arange(10.0, 300.0, 1.0)
 
     leaps, truth = [], []

@@ -15,7 +15,7 @@ from equipoise import EquipoiseError, Scenario, compare, resolve, simulate
 from equipoise.policies import POLICIES
 from equipoise.policies.steps import MESSAGES
 from equipoise.rng import make_rng
-from equipoise.sim.occupancy import make_counted, make_occupancy, speed_curve
+from equipoise.sim.occupancy import make_counted, make_occupancy
 from equipoise.sim.run import MANY_SERVERS, pick_kernel, replicate
 from equipoise.sim.tally import tally_of
 
@@ -157,7 +157,8 @@ def test_a_table_of_speeds_has_the_product_form_of_its_birth_and_death_chain():
     size, rate, levels = 40, 1.25, 200
     spec = resolve("random")
     state, _ = spec.policy.ranked.init(size, **spec.params)
-    kernel, curve = make_occupancy(spec.policy, False, False), speed_curve(levels, 1, table)
+    kernel = make_occupancy(spec.policy, False, False)
+    curve = table[np.minimum(np.arange(levels), table.size - 1)]
     found = []
     for seed in range(24):
         tally = tally_of(np.array([size]), levels, 0)
@@ -172,6 +173,27 @@ def test_a_table_of_speeds_has_the_product_form_of_its_birth_and_death_chain():
     tails = (weights / weights.sum())[::-1].cumsum()[::-1]
     for i in range(1, 9):
         assert_mean([each[i] for each in found], tails[i])
+
+
+def test_servers_that_share_have_the_product_form_of_their_curve():
+    """The same chain from a scenario: at most 4 tasks share, at these speeds, and the rest wait."""
+    scenario = Scenario.from_dict(
+        {
+            "servers": {"count": 40, "discipline": "ps", "workers": 4, "curve": [0.7, 1.1, 2.25]},
+            "arrivals": {"law": "poisson", "rate": 50.0},
+            "service": {"law": "exponential", "mean": 1.0},
+            "run": {"tasks": 100_000, "warm_up": 50.0, "replications": 24},
+        }
+    )
+
+    runs = run(scenario, "random", "occupancy")
+
+    speeds = np.append([0.7, 1.1], np.full(200, 2.25))
+    weights = np.cumprod(np.append(1.0, 1.25 / speeds))
+    tails = (weights / weights.sum())[::-1].cumsum()[::-1]
+    for i in range(1, 9):
+        assert_mean(runs.at_least(i, 40), tails[i])
+    assert_mean(runs["mean_response"], tails[1:].sum() / 1.25)
 
 
 def test_the_number_of_tasks_in_pools_is_poisson_at_every_moment_of_changing_traffic():
@@ -393,6 +415,13 @@ def test_what_cannot_be_counted_is_refused_in_one_line(tmp_path):
         "from equipoise.policies import Policy\n"
         "FIRST = Policy('first', choose=lambda state, fleet, rng: 0)\n"
     )
+    waiting = Scenario.from_dict(
+        {
+            "servers": {"count": 2, "discipline": "fcfs", "limit": 1, "queue": 3},
+            "arrivals": {"law": "poisson", "load": 0.5},
+            "service": {"law": "exponential", "mean": 1.0},
+        }
+    )
     unequal = Scenario.from_dict(
         {
             "servers": {"discipline": "fcfs", "speeds": [1, 2]},
@@ -405,6 +434,7 @@ def test_what_cannot_be_counted_is_refused_in_one_line(tmp_path):
         (fleet(3), "round-robin", "policy 'round-robin' has no form for the occupancy kernel"),
         (fleet(3), f"{file}:FIRST", "policy 'first' has no form for the occupancy kernel"),
         (fleet(3, "deterministic"), "jsq", "the occupancy kernel needs exponential service"),
+        (waiting, "jsq", "the occupancy kernel needs messages that take no time and no queue"),
         (unequal, "jsq", "the occupancy kernel needs servers that are alike"),
     ]:
         with pytest.raises(EquipoiseError, match=said) as refused:

@@ -8,6 +8,7 @@ from runs import POLICIES, assert_mean, cut, run
 
 from equipoise import EquipoiseError, Scenario, compare, resolve
 from equipoise.scenario import TaskStream
+from equipoise.sim import events, memoryless, tally
 from equipoise.sim import run as sim_run
 from equipoise.sim.run import Interrupted, replicate
 from equipoise.stats.histogram import BUCKETS
@@ -255,19 +256,23 @@ def test_arrays_that_have_to_grow_give_the_path_of_ample_ones(
         )
     ample = replicate(scenario, spec, 0, kernel=kernel, trail=20_000)
 
-    make_tally, grown = sim_run.t.make_tally, []
+    make_tally, grown = tally.make_tally, []
     monkeypatch.setattr(
-        sim_run.t,
+        tally,
         "make_tally",
         lambda lengths, levels, value: make_tally(lengths, int(lengths.max()) + 4, value),
     )
-    for name in ("more_slots", "more_nodes", "more_event_slots"):
-        wanted = getattr(sim_run, name)
+    for module, name in (
+        (memoryless, "more_slots"),
+        (memoryless, "more_nodes"),
+        (events, "more_event_slots"),
+    ):
+        wanted = getattr(module, name)
         monkeypatch.setattr(
-            sim_run, name, lambda tasks, f=wanted, n=name: (grown.append(n), f(tasks))[1]
+            module, name, lambda tasks, f=wanted, n=name: (grown.append(n), f(tasks))[1]
         )
-    for name in ("make_tasks", "make_event_tasks"):
-        monkeypatch.setattr(sim_run, name, tight(getattr(sim_run, name)))
+    for module, name in ((memoryless, "make_tasks"), (events, "make_event_tasks")):
+        monkeypatch.setattr(module, name, tight(getattr(module, name)))
     block = TaskStream.block
     monkeypatch.setattr(TaskStream, "block", lambda stream: block(stream, 17))
     tight_run = replicate(scenario, spec, 0, kernel=kernel, trail=20_000)

@@ -15,12 +15,12 @@ pytestmark = pytest.mark.slow
 COMPARE = """
 import sys, time
 from equipoise import Scenario, compare
-from equipoise.sim import run
-when, found = [], run._Driver.compile
+from equipoise.sim import driver
+when, found = [], driver.Driver.compile
 def timed(driver):
     found(driver)
     when.append(time.time())
-run._Driver.compile = timed
+driver.Driver.compile = timed
 s = Scenario.simple(servers=10, load=0.8, tasks=500, replications=3, warm_up=0.0)
 compare(s, ["random", "round-robin", "jsq", "jsq-d", "jiq", "jbt", "threshold(level=1)",
             "learning-threshold"])

@@ -73,7 +73,7 @@ def _facts(policy: Policy) -> dict[str, Any]:
         "probes": policy.probes,
         "announces": policy.announces,
         "needs": sorted(policy.needs),
-        "clock": policy.clock,
+        "clock": clock(policy),
         "source": policy.source,
     }
 
@@ -147,8 +147,16 @@ def _needs(policy: Policy) -> str:
     if policy.announces:
         needs.append("to announce its threshold to all servers")
     if policy.clock is not None:
-        needs.append(f"a clock for {policy.clock}hronous updates")
+        needs.append(f"a clock for {clock(policy)} updates")
     return ", ".join(needs) or "nothing"
+
+
+def clock(policy: Policy) -> str | None:
+    """Say in words when servers tell their state unasked; None if they do not."""
+    if policy.clock is None:
+        return None
+    kind = "synchronous" if policy.clock.together else "asynchronous"
+    return f"{kind}, {'regular' if policy.clock.regular else 'exponential'}"
 
 
 def _listens(policy: Policy) -> bool:

@@ -186,6 +186,19 @@ class Ranked:
 
 
 @dataclass(frozen=True)
+class Clock:
+    """When servers tell their state unasked; the policy's parameter `delta` is the rate.
+
+    delta is the mean number of updates of a server per mean service time. A server whose
+    `tell_state` has nothing to say sends nothing. The policy's parameter `mode` tells what an
+    update costs: "pull", one message, or "push", a question and an answer.
+    """
+
+    together: bool  # all servers at the same moments, or each at its own
+    regular: bool  # at constant intervals, or at exponential ones
+
+
+@dataclass(frozen=True)
 class Param:
     """One parameter of a policy: its default and what is allowed."""
 
@@ -265,7 +278,7 @@ class Policy:
     probes: bool = False  # may ask lengths
     announces: bool = False  # adapt may change what servers must know
     needs: frozenset[str] = frozenset()  # what it must see beside lengths: "sizes", "speeds"
-    clock: str | None = None  # "sync" or "async" updates, for policies that have them
+    clock: Clock | None = None  # updates by the clock, for policies that have them
     check: Callable[..., str | None] | None = None  # (servers, **params) -> why not, or None
     ranked: Ranked | None = None  # its form for exchangeable servers, where it has one
 

@@ -61,7 +61,7 @@ class Fleet:
             scenario.name,
             groups_of(servers),
             servers.discipline,
-            servers.workers,
+            servers.workers or 1,
             servers.limit,
             scenario.mean_service,
             load * whole,

@@ -23,7 +23,9 @@ HINTS: dict[Key, str] = {
     ("arrivals",): 'add an [arrivals] table, e.g. law = "poisson" and rate = 3.0 (tasks/s)',
     ("service",): 'add a [service] table, e.g. law = "exponential" and mean = 1.0 (s)',
     ("count",): "how many servers, e.g. count = 20",
-    ("discipline",): '"pool" (all tasks at once) or "fcfs" (first come, first served)',
+    (
+        "discipline",
+    ): '"pool" (all tasks at once), "fcfs" (first come, first served) or "ps" (shared)',
     ("file",): 'the path of the file, e.g. file = "trace.csv"',
     ("shape",): "a whole number, e.g. shape = 2",
     ("scv",): "the squared coefficient of variation, e.g. scv = 4.0",

@@ -19,6 +19,7 @@ from equipoise.scenario.arrivals import Poisson, Rates, TraceArrivals
 from equipoise.scenario.base import Part
 from equipoise.scenario.files import read_toml
 from equipoise.scenario.flags import parse_service
+from equipoise.scenario.messages import Messages
 from equipoise.scenario.mistakes import Mistake, Mistakes, shown, translate
 from equipoise.scenario.run import Run
 from equipoise.scenario.servers import Servers
@@ -64,6 +65,7 @@ class Scenario(Part):
     servers: Servers
     arrivals: Annotated[Poisson | Rates | TraceArrivals | SlotArrivals, Field(discriminator="law")]
     service: Annotated[Law | TraceService | SlotService, Field(discriminator="law")]
+    messages: Messages = Field(default_factory=Messages)
     trace: TraceColumns | None = None
     policies: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_tables)] = ()
     run: Run = Field(default_factory=Run)
@@ -75,7 +77,7 @@ class Scenario(Part):
         wrong = list(self._wrong_combinations())
         if wrong:
             raise Mistakes(wrong)
-        waits = self.servers.discipline in ("fcfs", "slotted")
+        waits = self.servers.discipline != "pool"
         if self.stationary and waits and self.servers.limit is None:
             load = self.offered_load()[0]
             if load >= 1:
@@ -136,6 +138,8 @@ class Scenario(Part):
             return
         if servers.limit is not None or servers.workers != 1:
             yield Mistake(("servers",), "slotted servers have no limit and no workers")
+        if self.messages.law is not None:
+            yield Mistake(("messages",), "in slotted time messages take no time; remove it")
         wrong = service.wrong_speeds(servers.speed_of)
         if wrong:
             yield Mistake(("service",), wrong)
@@ -291,6 +295,8 @@ class Scenario(Part):
         anywhere; a trace alone stays a file, named as it was.
         """
         tables = self.model_dump(mode="json", exclude_none=True)
+        if self.messages.law is None:
+            del tables["messages"]
         if isinstance(self.arrivals, Rates):
             tables["arrivals"] = self.arrivals.inlined()
         if isinstance(self.service, Empirical):

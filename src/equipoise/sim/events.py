@@ -19,7 +19,10 @@ import numpy as np
 from ..compile import borrow, kernel
 from ..policies.base import Policy, book_work
 from ..policies.heap import drop_first, push, replace_first
+from ..policies.spec import PolicySpec
 from ..policies.steps import OUT_OF_RANGE, make_steps
+from ..scenario import Scenario, SlotService, TaskStream, TraceService
+from .driver import ARRIVALS_SEED, SERVICE_SEED, START_SEED, Driver
 from .store import (
     NEEDS_LEVELS,
     NEEDS_SLOTS,
@@ -241,3 +244,56 @@ def more_event_slots(tasks: Events) -> Events:
         key=longer(tasks.key, 2 * old, 0.0),
         item=longer(tasks.item, 2 * old, 0),
     )
+
+
+class EventsDriver(Driver):
+    """Drives events.py, in seconds, feeding it blocks of the scenario's tasks."""
+
+    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
+        super().__init__(scenario, spec, replication, trail)
+        self.kernel = make_events(spec.policy, self.limited, self.speeds is not None)
+        self.stream: TaskStream = scenario.task_stream(
+            self.streams[ARRIVALS_SEED], self.streams[SERVICE_SEED]
+        )
+        generator = np.random.default_rng(self.streams[START_SEED])
+        sizes = start_sizes(scenario, int(self.lengths.sum()), generator)
+        self.tasks = make_event_tasks(self.lengths, sizes, self.workers, trail, self.speeds)
+        self.times = self.sizes = np.zeros(0)
+        self.ended = False
+
+    def run(self, until: float, most: int) -> None:
+        while True:
+            if until == np.inf and self.ended and self.tasks.counts[TAKEN] == self.times.size:
+                return
+            code = self.call(self.times, self.sizes, self.ended, self.workers, until, most)
+            if code == REACHED:
+                return
+            if code == NEEDS_TASKS:
+                times, sizes = self.stream.block()
+                # the kernel is compiled for writable arrays; the blocks are views to be read only
+                self.times, self.sizes = np.array(times), np.array(sizes)
+                self.ended = not self.times.size
+                self.tasks.counts[TAKEN] = 0
+            elif code == NEEDS_SLOTS:
+                self.tasks = more_event_slots(self.tasks)
+            else:
+                self.grow(code)
+
+    def trail(self) -> np.ndarray:
+        return self.tasks.trail[: self.tasks.counts[TRAIL]]
+
+
+def start_sizes(scenario: Scenario, k: int, generator: np.random.Generator) -> np.ndarray:
+    """Draw the times that the tasks of the start state still take: float64[k], s.
+
+    Whole service times: exact for exponential service, which has no memory; else the tasks of the
+    start are taken to begin at time 0.
+    """
+    if k == 0:
+        return np.zeros(0)
+    if isinstance(scenario.service, TraceService):
+        sizes = scenario.recording.sizes
+        assert sizes is not None
+        return generator.choice(sizes, k)
+    assert not isinstance(scenario.service, SlotService)
+    return scenario.service.sample(generator, k)

@@ -41,12 +41,14 @@ from ..policies.spec import PolicySpec, parse
 from ..policies.steps import NO_LIMIT, PROBE
 from ..rng import make_rng, poisson
 from ..scenario import Scenario
-from .occupancy import expected_wait
+from .driver import ARRIVALS_SEED
+from .occupancy import CountsDriver, expected_wait
 from .store import NEEDS_LEVELS, REACHED, longer
 from .tally import (
     ABOVE,
     ARRIVED,
     BALANCED,
+    BEGAN,
     FINISHED,
     LOST,
     NOW,
@@ -116,8 +118,7 @@ def apply_changes(world, tally, stop, h):
     pass_time(tally, stop, size)
     for i in range(1, number[TALLEST] + 3):
         change = world.raised[i] - world.lowered[i]
-        tally.area[i] += least[i] * (stop - tally.since[i]) + 0.5 * h * change
-        tally.since[i] = stop
+        tally.area[i] -= change * (stop - tally.now[BEGAN] - 0.5 * h)
         least[i] += change
         number[TOTAL] += change
     while least[number[TALLEST] + 1] > 0:
@@ -213,6 +214,37 @@ def asked_each(policy: Policy, state: Any, size: int) -> int:
     return int(ranks.asked[0])
 
 
+class LeapDriver(CountsDriver):
+    """Drives leap.py."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        spec: PolicySpec,
+        replication: int,
+        trail: int = 0,
+        step: float = LONGEST_STEP,
+    ) -> None:
+        super().__init__(scenario, spec, replication)
+        self.step = float(step)
+        self.kernel = make_leap(spec.policy, self.waiting, self.limited)
+        asked = asked_each(spec.policy, self.tasks, self.size)
+        rng, limit = make_rng(self.streams[ARRIVALS_SEED]), scenario.servers.limit
+        self.world = make_leaping(self.size, limit, asked, self.tally.least.size, rng)
+
+    def waited(self) -> tuple[int, int]:
+        number = self.tally.number
+        followed = int(number[ARRIVED] - number[LOST]) if self.waiting else 0
+        return followed, followed
+
+    def go(self, rate: float, end: float, until: float, most: int) -> int:
+        return self.call(self.curve, rate, self.step, self.workers, end, until, most)
+
+    def grow(self, code: int) -> None:
+        super().grow(code)
+        self.world = grown(self.world, self.tally.least.size)
+
+
 # -- steps and their errors ---------------------------------------------------------------------
 
 
@@ -253,7 +285,7 @@ def change_rate(scenario: Scenario, spec: PolicySpec) -> float:
     slope = (1 - ranked.tail(state, 1 - small, servers.count)) / small
     rate = float(scenario.rate_table()[1].max()) * scenario.mean_service / servers.count
     if servers.discipline != "pool":
-        return slope * rate + servers.workers
+        return slope * rate + float(servers.speed_curve(1000).max())
     load = scenario.offered_load()[2]
     most = max(load + 3 * math.sqrt(load), scenario.start_counts().size - 1)
     return slope * rate + most

@@ -23,8 +23,11 @@ import numpy as np
 
 from ..compile import borrow, kernel
 from ..policies.base import Policy
+from ..policies.spec import PolicySpec
 from ..policies.steps import OUT_OF_RANGE, make_steps
-from ..rng import exponential, uniform
+from ..rng import exponential, make_rng, uniform
+from ..scenario import Scenario
+from .driver import ARRIVALS_SEED, ByRates, Driver
 from .store import (
     NEEDS_LEVELS,
     NEEDS_NODES,
@@ -299,3 +302,27 @@ def more_nodes(tasks: Memoryless) -> Memoryless:
     next_[-1] = tasks.counts[FREE]
     tasks.counts[FREE] = old
     return tasks._replace(next=next_, since=longer(tasks.since, 2 * old, NO_TIME))
+
+
+class MemorylessDriver(ByRates, Driver):
+    """Drives memoryless.py, in mean service times, through the pieces of a rate table."""
+
+    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
+        super().__init__(scenario, spec, replication, trail)
+        self.take_rates()
+        self.kernel = make_memoryless(
+            spec.policy, self.queue, self.limited, self.speeds is not None
+        )
+        rng = make_rng(self.streams[ARRIVALS_SEED])
+        self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds)
+
+    def go(self, rate: float, end: float, until: float, most: int) -> int:
+        return self.call(rate, self.workers, min(until, end), most)
+
+    def grow(self, code: int) -> None:
+        if code == NEEDS_SLOTS:
+            self.tasks = more_slots(self.tasks)
+        elif code == NEEDS_NODES:
+            self.tasks = more_nodes(self.tasks)
+        else:
+            super().grow(code)

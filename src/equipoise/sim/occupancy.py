@@ -33,9 +33,12 @@ import numpy as np
 
 from ..compile import borrow, kernel, outline
 from ..policies.base import Policy, Ranks
+from ..policies.spec import PolicySpec
 from ..policies.steps import ANNOUNCEMENTS, ANSWER, CHANGES, JOIN, LEAVE, NO_LIMIT, PROBE
-from ..rng import erlang, exponential, uniform
+from ..rng import erlang, exponential, make_rng, uniform
+from ..scenario import Scenario
 from ..stats.histogram import bucket
+from .driver import ARRIVALS_SEED, POLICY_SEED, SERVERS_SEED, SERVICE_SEED, ByRates
 from .store import NEEDS_LEVELS, REACHED
 from .tally import (
     ARRIVED,
@@ -100,17 +103,6 @@ def make_counted(
         server_rng,
         wait_rng,
     )
-
-
-def speed_curve(levels: int, workers: int, table: np.ndarray | None = None) -> np.ndarray:
-    """Return the speed of a server with 0, 1, .. tasks, float64[levels].
-
-    `table`, float64[k], is the speed with 0 .. k - 1 tasks where servers are neither pools nor
-    have workers; more tasks go at its last speed.
-    """
-    if table is None:
-        return np.minimum(np.arange(levels), workers).astype(float)
-    return np.array(table, float)[np.minimum(np.arange(levels), len(table) - 1)]
 
 
 def find_level(least, rank, level):
@@ -225,7 +217,7 @@ def make_occupancy(policy: Policy, queue: bool, limited: bool) -> Any:
 
     run(world, state, tally, curve, rate, workers, until, most) runs to time `until` (mean service
     times) or until `most` tasks have arrived, at `rate` tasks per mean service time, all servers
-    together; `curve` as `speed_curve` makes it, one for each level of the tally, and `state` as the
+    together; `curve`, float64[levels], is the speed of a server with 0, 1, .. tasks, `state` as the
     policy's `Ranked.init` makes it. It returns REACHED, or NEEDS_LEVELS: grow the tally outside.
     """
     choose, learn, learns = policy.ranked.choose, make_learn(policy), policy.learns  # type: ignore[union-attr]
@@ -292,3 +284,39 @@ def make_occupancy(policy: Policy, queue: bool, limited: bool) -> Any:
 
     occupancy.__name__ = f"occupancy_{policy.name.replace('-', '_')}"
     return kernel(occupancy)
+
+
+class CountsDriver(ByRates):
+    """What occupancy.py and leap.py have in common: no servers, only how many are alike."""
+
+    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int) -> None:
+        super().__init__(scenario, spec, replication)
+        self.take_rates()
+        self.waiting = scenario.servers.discipline == "fcfs"  # so that waits are known
+        assert spec.policy.ranked is not None
+        self.tasks, self.first = spec.policy.ranked.init(self.size, **spec.params)
+        self.start(scenario.start_counts(), self.first)
+        self.see_levels()
+
+    def see_levels(self) -> None:
+        self.curve = self.scenario.servers.speed_curve(self.tally.least.size - 1)
+
+    def grow(self, code: int) -> None:
+        super().grow(code)
+        self.see_levels()
+
+
+class OccupancyDriver(CountsDriver):
+    """Drives occupancy.py."""
+
+    def __init__(
+        self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int = 0
+    ) -> None:
+        super().__init__(scenario, spec, replication)
+        self.kernel = make_occupancy(spec.policy, self.waiting, self.limited)
+        which = (ARRIVALS_SEED, POLICY_SEED, SERVERS_SEED, SERVICE_SEED)
+        generators = (make_rng(self.streams[i]) for i in which)
+        self.world = make_counted(self.size, scenario.servers.limit, self.first, *generators)
+
+    def go(self, rate: float, end: float, until: float, most: int) -> int:
+        return self.call(self.curve, rate, self.workers, min(until, end), most)

@@ -9,38 +9,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from ..compile import NumbaError, first_reason
-from ..errors import EquipoiseError, PolicyError, PolicyMismatch
+from ..errors import EquipoiseError, PolicyMismatch
 from ..policies.spec import PolicySpec, parse
-from ..policies.steps import CHANGES, make_world
-from ..policies.user import out_of_range
-from ..rng import make_rng
-from ..scenario import Scenario, SlotArrivals, SlotService, TaskStream, TraceService
+from ..policies.steps import CHANGES
+from ..scenario import Scenario
 from ..stats.histogram import edges
 from . import tally as t
-from .events import TAKEN, TRAIL, make_event_tasks, make_events, more_event_slots
-from .leap import asked_each, change_rate, leap_error, make_leap, make_leaping, read_step
-from .leap import grown as more_levels
-from .memoryless import make_memoryless, make_tasks, more_nodes, more_slots
-from .occupancy import make_counted, make_occupancy, speed_curve
-from .slotted import make_slotted, make_slotted_tasks
-from .store import NEEDS_LEVELS, NEEDS_NODES, NEEDS_SLOTS, NEEDS_TASKS, NO_SUCH_SERVER, REACHED
+from .driver import Runner
+from .events import EventsDriver
+from .leap import LeapDriver, change_rate, leap_error, read_step
+from .memoryless import MemorylessDriver
+from .occupancy import OccupancyDriver
+from .slotted import SlottedDriver
 
 ROWS, STRETCHES = 50, 10
-MOST_LEVELS = 65_536  # the time at announced values beyond is not told apart
 ANY = 2**62  # no bound on the number of tasks
-ALL_AT_ONCE = 2**31 - 1  # workers of a pool
-KERNELS = ("memoryless", "events", "occupancy", "leap", "slotted")
-MANY_SERVERS = 50_000  # from here on "auto" counts servers: cheaper for every policy it knows
 # the columns of Record.sums: integrals and sums over a stretch, in seconds and tasks
 TIME, TASKS, UNEVEN, WAITS, WAITED, RESPONSES, RESPONDED, ARRIVALS, DEPARTURES, LOSSES = range(10)
 SUMS = 10
-ARRIVALS_SEED, SERVICE_SEED, POLICY_SEED, SERVERS_SEED, START_SEED = range(5)
+
+DRIVERS: dict[str, type[Runner]] = {
+    "memoryless": MemorylessDriver,
+    "events": EventsDriver,
+    "occupancy": OccupancyDriver,
+    "leap": LeapDriver,
+    "slotted": SlottedDriver,
+}
+
+
+MANY_SERVERS = 50_000  # from here on "auto" counts servers: cheaper for every policy it knows
 
 
 class Interrupted(Exception):
@@ -90,8 +91,8 @@ def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[Policy
         If the wanted one is unknown or cannot run this scenario or these policies.
     """
     name = wanted.partition("(")[0].strip()
-    if name not in ("auto", *KERNELS) or (name != wanted and name != "leap"):
-        raise EquipoiseError(f"no kernel is called '{wanted}'; use auto, {', '.join(KERNELS)}")
+    if name not in ("auto", *DRIVERS) or (name != wanted and name != "leap"):
+        raise EquipoiseError(f"no kernel is called '{wanted}'; use auto, {', '.join(DRIVERS)}")
     sized = [spec.label for spec in specs if "sizes" in spec.policy.needs]
     slotted = scenario.servers.discipline == "slotted"
     if name != "auto" and slotted != (name == "slotted"):
@@ -105,27 +106,40 @@ def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[Policy
                 f"policy '{sized[0]}' must observe sizes; in slotted time tasks have none"
             )
         return "slotted"
-    if name not in ("auto", "events") and not scenario.memoryless:
+    if name in ("occupancy", "leap"):
+        _refuse_uncounted(scenario, name, specs)
+        return name if name == "occupancy" else f"leap(step={read_step(wanted, scenario, specs)!r})"
+    servers = scenario.servers
+    if servers.discipline == "ps" or servers.queue or scenario.messages.law is not None:
         raise EquipoiseError(
-            f"the {name} kernel needs exponential service and Poisson arrivals; use events"
+            "no kernel runs processor sharing, a queue at the dispatcher or delayed messages yet"
+        )
+    if name == "memoryless" and not scenario.memoryless:
+        raise EquipoiseError(
+            "the memoryless kernel needs exponential service and Poisson arrivals; use events"
         )
     if name == "memoryless" and sized:
         raise PolicyMismatch(
             f"policy '{sized[0]}' must observe sizes, which the memoryless kernel does not know; "
             "use events"
         )
-    if name in ("occupancy", "leap"):
-        _refuse_uncounted(scenario, name, specs)
-    if name == "leap":
-        return f"leap(step={read_step(wanted, scenario, specs)!r})"
     if name != "auto":
         return name
     if not scenario.memoryless or sized:
         return "events"
-    counted = (
-        bool(specs) and scenario.servers.identical and all(spec.policy.ranked for spec in specs)
-    )
-    return "occupancy" if counted and scenario.servers.count >= MANY_SERVERS else "memoryless"
+    counted = specs and uncounted(scenario) is None and all(spec.policy.ranked for spec in specs)
+    return "occupancy" if counted and servers.count >= MANY_SERVERS else "memoryless"
+
+
+def uncounted(scenario: Scenario) -> str | None:
+    """Return what a kernel of counts would need that this scenario lacks, None if nothing."""
+    if not scenario.memoryless:
+        return "exponential service and Poisson arrivals; use events"
+    if scenario.messages.law is not None or scenario.servers.queue:
+        return "messages that take no time and no queue at the dispatcher; use events"
+    if not scenario.servers.identical:
+        return "servers that are alike, without speeds; use memoryless"
+    return None
 
 
 def _refuse_uncounted(scenario: Scenario, kernel: str, specs: Sequence[PolicySpec]) -> None:
@@ -136,10 +150,9 @@ def _refuse_uncounted(scenario: Scenario, kernel: str, specs: Sequence[PolicySpe
     EquipoiseError
         With the reason, and which kernel can.
     """
-    if not scenario.servers.identical:
-        raise EquipoiseError(
-            f"the {kernel} kernel needs servers that are alike, without speeds; use memoryless"
-        )
+    lacking = uncounted(scenario)
+    if lacking:
+        raise EquipoiseError(f"the {kernel} kernel needs {lacking}")
     for spec in specs:
         ranked = spec.policy.ranked
         if ranked is None:
@@ -162,11 +175,6 @@ def stated_error(scenario: Scenario, kernel: str, specs: Sequence[PolicySpec]) -
     changes = max(change_rate(scenario, spec) for spec in specs)
     step = float(given["step"])
     return f"leaps of {step:g} mean service times: {leap_error(step, changes)}"
-
-
-def seeds(seed: int, replication: int) -> list[np.random.SeedSequence]:
-    """Return the streams of a replication: arrivals, service, policy, servers, start state."""
-    return np.random.SeedSequence(seed, spawn_key=(replication,)).spawn(5)
 
 
 def replicate(
@@ -195,7 +203,8 @@ def replicate(
     PolicyError
         If the policy names a server that does not exist, or raises.
     """
-    driver = _driver(scenario, spec, replication, kernel, trail)
+    name, given = parse(kernel)
+    driver = DRIVERS[name](scenario, spec, replication, trail, **given)
     driver.compile()
     book = _Book(driver)
     for row, until, most, share in _stretches(scenario, driver):
@@ -209,24 +218,7 @@ def replicate(
     return book.record()
 
 
-def _driver(
-    scenario: Scenario, spec: PolicySpec, replication: int, kernel: str, trail: int
-) -> _Driver:
-    """Return what drives the kernel of this name."""
-    name, given = parse(kernel)
-    if name == "leap":
-        return _Leap(scenario, spec, replication, trail, float(given["step"]))
-    drivers: dict[str, Any] = {
-        "memoryless": _Memoryless,
-        "events": _Events,
-        "occupancy": _Occupancy,
-        "slotted": _Slotted,
-    }
-    made: _Driver = drivers[name](scenario, spec, replication, trail)
-    return made
-
-
-def _stretches(scenario: Scenario, driver: Any) -> Iterator[tuple[int, float, int, float]]:
+def _stretches(scenario: Scenario, driver: Runner) -> Iterator[tuple[int, float, int, float]]:
     """Yield (row, until s, most tasks, share of the run) for each stretch."""
     horizon, warm_up = scenario.horizon, scenario.run.warm_up
     given = warm_up != "auto" and float(warm_up) > 0  # the warm-up is then a row of its own
@@ -243,6 +235,7 @@ def _stretches(scenario: Scenario, driver: Any) -> Iterator[tuple[int, float, in
             yield first + i // STRETCHES, min(until, horizon), ANY, 1 / count
         return
     done = driver.arrived()
+    assert scenario.run.tasks is not None
     left = scenario.run.tasks - done
     if left <= 0:
         raise EquipoiseError(
@@ -257,300 +250,11 @@ def _stretches(scenario: Scenario, driver: Any) -> Iterator[tuple[int, float, in
             before = most
 
 
-class _Driver:
-    """What all kernels have in common: the run, the tally, and growing."""
-
-    unit = 1.0  # s in one unit of the kernel's time
-
-    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int) -> None:
-        self.scenario, self.spec = scenario, spec
-        servers = scenario.servers
-        self.queue = servers.discipline != "pool"
-        self.workers = servers.workers if self.queue else ALL_AT_ONCE
-        self.streams = seeds(scenario.run.seed, replication)
-        self.size = servers.count
-        self.limited = servers.limit is not None
-        self.seconds = 0.0
-
-    def start(self, counts: np.ndarray, announcement: int) -> None:
-        """Begin the tally with so many servers of 0, 1, .. tasks."""
-        announced = max(0, min(announcement, MOST_LEVELS))
-        tallest = max(counts.size - 1, int(2 * self.scenario.offered_load()[2]), announced)
-        self.tally = t.tally_of(counts, 64 + 2 * tallest, announcement)
-        self.started = int(self.tally.number[t.TOTAL])
-
-    def waited(self) -> tuple[int, int]:
-        """Return of how many tasks the waits, and the responses, were added up."""
-        return int(self.tally.waits.sum()), int(self.tally.responses.sum())
-
-    def trail(self) -> np.ndarray:
-        """The first events, if they were asked for and the kernel notes them (events.py)."""
-        return np.zeros(0, np.int32)
-
-    def arrived(self) -> int:
-        """Tasks that have come so far, those of the start not counted."""
-        return int(self.tally.number[t.ARRIVED])
-
-    def call(self, *arguments: Any) -> int:
-        """Run the kernel; turn what a user's policy raises into one line."""
-        began = perf_counter()
-        try:
-            return int(self.kernel(self.world, self.tasks, self.tally, *arguments))
-        except Exception as error:
-            raise _explained(self.spec, error) from error
-        finally:
-            self.seconds += perf_counter() - began
-
-    def extra(self) -> np.ndarray:
-        """Return sums that only this kernel keeps, and start them anew."""
-        return np.zeros(0)
-
-    def compile(self) -> None:
-        """Compile the kernel, or find it on disk: a run to time 0 does nothing else."""
-        self.run(0.0, 0)
-        self.seconds = 0.0
-
-    def grow(self, code: int) -> None:
-        if code == NEEDS_LEVELS:
-            self.tally = t.grown(self.tally, 2 * self.tally.least.size)
-        elif code == NO_SUCH_SERVER:
-            where = self.spec.written or self.spec.policy.name
-            raise PolicyError(out_of_range(where, self.size))
-
-    kernel: Any
-    tasks: Any
-    world: Any
-
-    def run(self, until: float, most: int) -> None:
-        """Go on to time `until`, s, or until `most` tasks have come."""
-        raise NotImplementedError
-
-
-class _Servers(_Driver):
-    """The kernels that follow each server: the world in which the policy meets them."""
-
-    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int) -> None:
-        super().__init__(scenario, spec, replication)
-        servers = scenario.servers
-        self.lengths = scenario.start_lengths()
-        self.speeds = None if servers.identical else servers.speed_of
-        self.world = make_world(
-            spec.policy,
-            dict(spec.params),
-            self.lengths,
-            choice_rng=make_rng(self.streams[POLICY_SEED]),
-            server_rng=make_rng(self.streams[SERVERS_SEED]),
-            limit=servers.limit,
-            tracked=self.limited or servers.discipline == "slotted",
-            speeds=servers.speed_of,
-            workers=self.workers,
-        )
-        self.start(np.bincount(self.lengths), int(self.world.announcement[0]))
-
-
-class _ByRates(_Driver):
-    """The kernels without memory, in mean service times: through the pieces of a rate table."""
-
-    def take_rates(self) -> None:
-        self.unit = self.scenario.mean_service
-        starts, rates = self.scenario.rate_table()
-        end = self.scenario.traffic_end / self.unit
-        self.ends = np.append(starts[1:], end * self.unit) / self.unit
-        self.rates = rates * self.unit
-        self.piece = 0
-
-    def run(self, until: float, most: int) -> None:
-        until /= self.unit
-        while True:
-            over = self.piece >= self.rates.size
-            rate = 0.0 if over else float(self.rates[self.piece])
-            end = np.inf if over else float(self.ends[self.piece])
-            if over and until == np.inf:
-                return  # no more traffic and no more time asked for
-            code = self.go(rate, end, until, most)
-            if code == REACHED:
-                if self.arrived() >= most or until <= end:
-                    return
-                self.piece += 1
-                self.tally.now[t.PENDING] = np.nan  # drawn at the old rate; memory is not needed
-            else:
-                self.grow(code)
-
-    def go(self, rate: float, end: float, until: float, most: int) -> int:
-        """Run at a rate that holds until `end`; return the kernel's code."""
-        raise NotImplementedError
-
-
-class _Memoryless(_ByRates, _Servers):
-    """Drives memoryless.py."""
-
-    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
-        super().__init__(scenario, spec, replication)
-        self.take_rates()
-        self.kernel = make_memoryless(
-            spec.policy, self.queue, self.limited, self.speeds is not None
-        )
-        rng = make_rng(self.streams[ARRIVALS_SEED])
-        self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds)
-
-    def go(self, rate: float, end: float, until: float, most: int) -> int:
-        return self.call(rate, self.workers, min(until, end), most)
-
-    def grow(self, code: int) -> None:
-        if code == NEEDS_SLOTS:
-            self.tasks = more_slots(self.tasks)
-        elif code == NEEDS_NODES:
-            self.tasks = more_nodes(self.tasks)
-        else:
-            super().grow(code)
-
-
-class _Counts(_ByRates):
-    """What occupancy.py and leap.py have in common: no servers, only how many are alike."""
-
-    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int) -> None:
-        super().__init__(scenario, spec, replication)
-        self.take_rates()
-        assert spec.policy.ranked is not None
-        self.tasks, self.first = spec.policy.ranked.init(self.size, **spec.params)
-        self.start(scenario.start_counts(), self.first)
-        self.see_levels()
-
-    def see_levels(self) -> None:
-        self.curve = speed_curve(self.tally.least.size, self.workers)
-
-    def grow(self, code: int) -> None:
-        super().grow(code)
-        self.see_levels()
-
-
-class _Occupancy(_Counts):
-    """Drives occupancy.py."""
-
-    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
-        super().__init__(scenario, spec, replication)
-        self.kernel = make_occupancy(spec.policy, self.queue, self.limited)
-        which = (ARRIVALS_SEED, POLICY_SEED, SERVERS_SEED, SERVICE_SEED)
-        generators = (make_rng(self.streams[i]) for i in which)
-        self.world = make_counted(self.size, scenario.servers.limit, self.first, *generators)
-
-    def go(self, rate: float, end: float, until: float, most: int) -> int:
-        return self.call(self.curve, rate, self.workers, min(until, end), most)
-
-
-class _Leap(_Counts):
-    """Drives leap.py."""
-
-    def __init__(
-        self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int, step: float
-    ) -> None:
-        super().__init__(scenario, spec, replication)
-        self.step = step
-        self.kernel = make_leap(spec.policy, self.queue, self.limited)
-        asked = asked_each(spec.policy, self.tasks, self.size)
-        rng, limit = make_rng(self.streams[ARRIVALS_SEED]), scenario.servers.limit
-        self.world = make_leaping(self.size, limit, asked, self.tally.least.size, rng)
-
-    def waited(self) -> tuple[int, int]:
-        number = self.tally.number
-        followed = int(number[t.ARRIVED] - number[t.LOST]) if self.queue else 0
-        return followed, followed
-
-    def go(self, rate: float, end: float, until: float, most: int) -> int:
-        return self.call(self.curve, rate, self.step, self.workers, end, until, most)
-
-    def grow(self, code: int) -> None:
-        super().grow(code)
-        self.world = more_levels(self.world, self.tally.least.size)
-
-
-class _Events(_Servers):
-    """Drives events.py, in seconds, feeding it blocks of the scenario's tasks."""
-
-    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
-        super().__init__(scenario, spec, replication)
-        self.kernel = make_events(spec.policy, self.limited, self.speeds is not None)
-        self.stream: TaskStream = scenario.task_stream(
-            self.streams[ARRIVALS_SEED], self.streams[SERVICE_SEED]
-        )
-        generator = np.random.default_rng(self.streams[START_SEED])
-        sizes = _start_sizes(scenario, int(self.lengths.sum()), generator)
-        self.tasks = make_event_tasks(self.lengths, sizes, self.workers, trail, self.speeds)
-        self.times = self.sizes = np.zeros(0)
-        self.ended = False
-
-    def run(self, until: float, most: int) -> None:
-        while True:
-            if until == np.inf and self.ended and self.tasks.counts[TAKEN] == self.times.size:
-                return
-            code = self.call(self.times, self.sizes, self.ended, self.workers, until, most)
-            if code == REACHED:
-                return
-            if code == NEEDS_TASKS:
-                times, sizes = self.stream.block()
-                # the kernel is compiled for writable arrays; the blocks are views to be read only
-                self.times, self.sizes = np.array(times), np.array(sizes)
-                self.ended = not self.times.size
-                self.tasks.counts[TAKEN] = 0
-            elif code == NEEDS_SLOTS:
-                self.tasks = more_event_slots(self.tasks)
-            else:
-                self.grow(code)
-
-    def trail(self) -> np.ndarray:
-        return self.tasks.trail[: self.tasks.counts[TRAIL]]
-
-
-class _Slotted(_Servers):
-    """Drives slotted.py; a slot is a second."""
-
-    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
-        super().__init__(scenario, spec, replication)
-        self.kernel = make_slotted(spec.policy)
-        arrivals, service = scenario.arrivals, scenario.service
-        assert isinstance(arrivals, SlotArrivals)
-        assert isinstance(service, SlotService)
-        self.tasks = make_slotted_tasks(
-            arrivals,
-            float(scenario.rate_table()[1][0]),
-            service,
-            scenario.servers.speed_of,
-            self.lengths,
-            make_rng(self.streams[ARRIVALS_SEED]),
-            make_rng(self.streams[SERVICE_SEED]),
-        )
-
-    def extra(self) -> np.ndarray:
-        sums: np.ndarray = self.tasks.sums.copy()
-        self.tasks.sums[:] = 0
-        return sums
-
-    def run(self, until: float, most: int) -> None:
-        while (code := self.call(until, most)) != REACHED:
-            self.grow(code)
-
-
-def _start_sizes(scenario: Scenario, k: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw the times that the tasks of the start state still take: float64[k], s.
-
-    Whole service times: exact for exponential service, which has no memory; else the tasks of the
-    start are taken to begin at time 0.
-    """
-    if k == 0:
-        return np.zeros(0)
-    if isinstance(scenario.service, TraceService):
-        sizes = scenario.recording.sizes
-        assert sizes is not None
-        return generator.choice(sizes, k)
-    assert not isinstance(scenario.service, SlotService)
-    return scenario.service.sample(generator, k)
-
-
 @dataclass
 class _Book:
     """Collects rows and stretches while a driver runs; turns the kernel's time into seconds."""
 
-    driver: Any
+    driver: Runner
     sums: list[np.ndarray] = field(default_factory=list)
     row_of: list[int] = field(default_factory=list)
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -655,15 +359,3 @@ def _trimmed(histograms: list[np.ndarray]) -> tuple[np.ndarray, int]:
     if not used.size:
         return table[:, :0], 0
     return np.ascontiguousarray(table[:, used[0] : used[-1] + 1]), int(used[0])
-
-
-def _explained(spec: PolicySpec, error: Exception) -> Exception:
-    """Return a user's mistake as one line; anything else as it is."""
-    own = spec.policy.choose.__module__.partition(".")[0] == "equipoise"
-    if own or isinstance(error, EquipoiseError):
-        return error
-    where = spec.written or spec.policy.name
-    if isinstance(error, NumbaError):
-        return PolicyError(f"{where} does not compile: {first_reason(error)}")
-    said = " ".join(str(error).split())
-    return PolicyError(f"{where} raised {type(error).__name__}{said and ': ' + said}")

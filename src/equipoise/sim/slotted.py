@@ -17,23 +17,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compile import borrow, kernel
+from ..compile import borrow, kernel, outline
 from ..policies.alias import Alias, draw_alias, make_alias
 from ..policies.base import Policy
+from ..policies.spec import PolicySpec
 from ..policies.steps import OUT_OF_RANGE, make_steps
-from ..rng import TWO_53, stepped, uniform
+from ..rng import TWO_53, make_rng, stepped, uniform
+from ..scenario import Scenario
 from ..scenario.slots import SlotArrivals, SlotService
+from .driver import ARRIVALS_SEED, SERVICE_SEED, Driver
 from .store import NEEDS_LEVELS, NO_SUCH_SERVER, REACHED
 from .tally import (
+    ABOVE,
     ARRIVED,
     BALANCED,
+    BEGAN,
     FINISHED,
     NOW,
     TALLEST,
     THRESHOLD,
+    TOTAL,
+    all_fallen,
     announced,
-    fallen,
     pass_time,
+    passed,
     risen,
     settle,
 )
@@ -52,7 +59,7 @@ class Slotted(NamedTuple):
     keep: np.ndarray  # float64[kinds * width], alias tables of services, one row for each speed
     services: np.ndarray  # int64[kinds * width], how many could be finished if it is kept
     instead: np.ndarray  # int64[kinds * width], how many if not
-    kind: np.ndarray  # int32[n], the row of each server
+    row: np.ndarray  # int32[n], where each server's row begins
     width: int
     up: float  # fraction of good slots; in the others nobody works
     outcome: Alias  # over joint outcomes; empty where services are independent
@@ -60,6 +67,8 @@ class Slotted(NamedTuple):
     arrival_rng: np.ndarray  # uint64[4]
     service_rng: np.ndarray  # uint64[4]
     squares: np.ndarray  # float64[1], sum of squared lengths
+    leaving: np.ndarray  # int32[n], servers that finish tasks in the slot
+    leave: np.ndarray  # int32[n], how many
     sums: np.ndarray  # float64[7], see above
 
 
@@ -84,7 +93,7 @@ def make_slotted(policy: Policy) -> Any:
             if max(number[TALLEST], number[BALANCED]) + largest + 3 >= levels:
                 code = NEEDS_LEVELS
                 break
-            total = number[0]
+            total = number[TOTAL]
             spread = tasks.squares[0] - total * total / n
             sums[SPREAD2] += spread
             sums[SPREAD4] += spread * spread
@@ -102,33 +111,29 @@ def make_slotted(policy: Policy) -> Any:
                     risen(tally, reached, n)
                 if learns and world.announcement[0] != number[THRESHOLD]:
                     announced(tally, world.announcement[0])
-            unused = np.int64(0)
-            good = tasks.up >= 1.0 or uniform(tasks.service_rng) < tasks.up
-            drawn = draw_alias(tasks.outcome, tasks.service_rng) if together else 0
-            # the generator's state in registers: half of the time per server
-            rng = tasks.service_rng
-            s0, s1, s2, s3 = rng[U(0)], rng[U(1)], rng[U(2)], rng[U(3)]
-            for server in range(n):
+            leavers, unused = np.int64(0), np.int64(0)
+            if together:
+                leavers, unused = work_jointly(tasks, world.length)
+            elif tasks.up >= 1.0 or uniform(tasks.service_rng) < tasks.up:
+                leavers, unused = work(tasks, world.length)
+            finished, squares = np.int64(0), np.int64(0)
+            elapsed = now[NOW] - now[BEGAN]
+            above, brink = number[ABOVE], number[BALANCED] + 2
+            for at in range(leavers):
+                server, done = np.int64(tasks.leaving[U(at)]), np.int64(tasks.leave[U(at)])
                 length = np.int64(world.length[U(server)])
-                if together:
-                    service = tasks.together[drawn, server]
-                elif good:
-                    word, s0, s1, s2, s3 = stepped(s0, s1, s2, s3)
-                    bits = np.int64(word >> np.uint64(11))
-                    service = draw_service(tasks, tasks.kind[U(server)], bits)
-                else:
-                    service = np.int64(0)
-                done = min(service, length)
-                unused += service - done
+                finished += done
+                squares += done * (2 * length - done)
                 for left in range(length, length - done, -1):
-                    number[FINISHED] += 1
-                    tasks.squares[0] -= 2 * left - 1
                     depart(world, server)
-                    fallen(tally, left, n)
-            rng[U(0)], rng[U(1)], rng[U(2)], rng[U(3)] = s0, s1, s2, s3
+                    above -= passed(tally, left, elapsed, brink)
+            tasks.squares[0] -= squares
+            number[FINISHED] += finished
+            number[ABOVE] = above
+            all_fallen(tally, finished, n)
             sums[UNUSED] += unused
             sums[UNUSED2] += unused * unused
-            sums[TASKS_UNUSED] += number[0] * unused
+            sums[TASKS_UNUSED] += number[TOTAL] * unused
             sums[CAME] += came
             sums[CAME2] += came * came
         settle(tally)
@@ -138,14 +143,55 @@ def make_slotted(policy: Policy) -> Any:
     return kernel(slotted)
 
 
-def draw_service(tasks, kind, bits):
-    """Return how many tasks a server of this kind could finish in the slot, from 53 bits."""
-    place = bits * TWO_53 * tasks.width
+@outline
+def work(tasks, length):
+    """Draw what every server could finish; list in `leaving` who finishes some, `leave` how many.
+
+    Returns how long the list is, and the service not used.
+    """
+    leaving, leave, rng = tasks.leaving, tasks.leave, tasks.service_rng
+    # the generator's state in registers: half of the time per server
+    s0, s1, s2, s3 = rng[U(0)], rng[U(1)], rng[U(2)], rng[U(3)]
+    scale = TWO_53 * tasks.width
+    leavers, unused = np.int64(0), np.int64(0)
+    for server in range(length.size):
+        word, s0, s1, s2, s3 = stepped(s0, s1, s2, s3)
+        service = draw_service(tasks, tasks.row[U(server)], np.int64(word >> np.uint64(11)) * scale)
+        # without branches, which would be guessed wrong half the time
+        spare = above_zero(service - np.int64(length[U(server)]))
+        leaving[U(leavers)], leave[U(leavers)] = server, service - spare
+        leavers += int(service > spare)
+        unused += spare
+    rng[U(0)], rng[U(1)], rng[U(2)], rng[U(3)] = s0, s1, s2, s3
+    return leavers, unused
+
+
+@outline
+def work_jointly(tasks, length):
+    """The same where the services of a slot are drawn together."""
+    drawn = draw_alias(tasks.outcome, tasks.service_rng)
+    leavers, unused = np.int64(0), np.int64(0)
+    for server in range(length.size):
+        service = tasks.together[drawn, server]
+        spare = above_zero(service - np.int64(length[U(server)]))
+        tasks.leaving[U(leavers)], tasks.leave[U(leavers)] = server, service - spare
+        leavers += int(service > spare)
+        unused += spare
+    return leavers, unused
+
+
+def above_zero(x):
+    """Return max(x, 0) of an int64, without a branch."""
+    return x & ~(x >> 63)
+
+
+def draw_service(tasks, row, place):
+    """Return how many tasks a server of this row could finish, `place` uniform on the row."""
     i = int(place)
-    at = kind * tasks.width + i
-    # both are loaded, so that choosing needs no branch: it would be guessed wrong half the time
-    kept, instead = tasks.services[U(at)], tasks.instead[U(at)]
-    return kept if place - i < tasks.keep[U(at)] else instead
+    at = U(row + i)
+    # both are loaded, so that choosing needs no branch
+    kept, instead = tasks.services[at], tasks.instead[at]
+    return kept if place - i < tasks.keep[at] else instead
 
 
 def make_slotted_tasks(
@@ -192,7 +238,7 @@ def make_slotted_tasks(
         np.concatenate(
             [values[alias.other] for alias, (values, _) in zip(aliases, padded, strict=True)]
         ).astype(np.int64),
-        kind,
+        (kind * width).astype(np.int32),
         width,
         float(service.up),
         outcome,
@@ -200,5 +246,36 @@ def make_slotted_tasks(
         arrival_rng,
         service_rng,
         np.array([float((np.asarray(lengths, float) ** 2).sum())]),
+        np.zeros(speeds.size, np.int32),
+        np.zeros(speeds.size, np.int32),
         np.zeros(7),
     )
+
+
+class SlottedDriver(Driver):
+    """Drives slotted.py; a slot is a second."""
+
+    def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
+        super().__init__(scenario, spec, replication, trail)
+        self.kernel = make_slotted(spec.policy)
+        arrivals, service = scenario.arrivals, scenario.service
+        assert isinstance(arrivals, SlotArrivals)
+        assert isinstance(service, SlotService)
+        self.tasks = make_slotted_tasks(
+            arrivals,
+            float(scenario.rate_table()[1][0]),
+            service,
+            scenario.servers.speed_of,
+            self.lengths,
+            make_rng(self.streams[ARRIVALS_SEED]),
+            make_rng(self.streams[SERVICE_SEED]),
+        )
+
+    def extra(self) -> np.ndarray:
+        sums: np.ndarray = self.tasks.sums.copy()
+        self.tasks.sums[:] = 0
+        return sums
+
+    def run(self, until: float, most: int) -> None:
+        while (code := self.call(until, most)) != REACHED:
+            self.grow(code)

@@ -1,8 +1,9 @@
 """What a kernel keeps of its run, in O(1) an event: occupancy, imbalance, thresholds, waits.
 
-`least[i]` is the number of servers with at least i tasks. Its integral over time is brought up to
-date only when it changes, and at the end of a stretch; the time-averaged occupancy q(i), the
-shares of tasks by company, and the largest length all follow from it.
+`least[i]` is the number of servers with at least i tasks. With b the beginning of a stretch and t
+its end, the integral of least[i] is least[i](t) (t - b), less x - b for each rise at a time x, plus
+x - b for each fall: one addition an event. The time-averaged occupancy q(i), the shares of tasks
+by company, and the largest length all follow from it.
 
 Imbalance is half of sum_i |q(i) - q*(i)|, q* the balanced state of the same total: with
 K = total // n it is the number of tasks beyond level K + 1, plus those at level K + 1 in excess of
@@ -21,7 +22,7 @@ from .store import longer
 U = np.uintp
 
 # tally.now: where a kernel stands
-NOW, PENDING, THRESHOLD_SINCE, LAST_CHANGE = range(4)
+NOW, PENDING, THRESHOLD_SINCE, LAST_CHANGE, BEGAN = range(5)
 # tally.number: integers of the same kind
 TOTAL, BALANCED, ABOVE, ARRIVED, FINISHED, LOST, TALLEST, THRESHOLD, SHORT = range(9)
 # tally.sums: what is added up over a stretch; all else follows from counts and areas at its ends
@@ -32,11 +33,10 @@ NO_TIME = -1.0  # the arrival stamp of tasks that were there at the start: their
 class Tally(NamedTuple):
     """Counts of where the servers stand, and sums over the stretch being run."""
 
-    now: np.ndarray  # float64[4], see the names above
+    now: np.ndarray  # float64[5], see the names above
     number: np.ndarray  # int64[9], see the names above
     least: np.ndarray  # int64[levels], servers with at least i tasks
-    since: np.ndarray  # float64[levels], when `area` was last brought up to date
-    area: np.ndarray  # float64[levels], integral of `least` over the stretch
+    area: np.ndarray  # float64[levels], integral of `least` over the row, see above
     sums: np.ndarray  # float64[3], see the names above
     waits: np.ndarray  # int64[buckets], tasks by wait
     responses: np.ndarray  # int64[buckets], tasks by response
@@ -58,13 +58,12 @@ def tally_of(counts: np.ndarray, levels: int, announcement: int) -> Tally:
     number[TOTAL], number[BALANCED] = total, balanced
     number[ABOVE] = least[balanced + 2 :].sum()
     number[TALLEST], number[THRESHOLD] = np.flatnonzero(counts).max(), announcement
-    now = np.zeros(4)
+    now = np.zeros(5)
     now[PENDING] = np.nan
     return Tally(
         now,
         number,
         least,
-        np.zeros(levels),
         np.zeros(levels),
         np.zeros(3),
         np.zeros(BUCKETS, np.int64),
@@ -75,11 +74,8 @@ def tally_of(counts: np.ndarray, levels: int, announcement: int) -> Tally:
 
 def grown(tally: Tally, levels: int) -> Tally:
     """Return the same tally with room for more levels."""
-
-    now = tally.now[NOW]
     return tally._replace(
         least=longer(tally.least, levels, 0),
-        since=longer(tally.since, levels, now),
         area=longer(tally.area, levels, 0.0),
         thresholds=longer(tally.thresholds, levels, 0.0),
     )
@@ -96,9 +92,8 @@ def pass_time(tally, now, size):
 def risen(tally, length, size):
     """Book that a server now has `length` tasks, one more than before."""
     number, least = tally.number, tally.least
-    i, now = U(length), tally.now[NOW]
-    tally.area[i] += least[i] * (now - tally.since[i])
-    tally.since[i] = now
+    i, now = U(length), tally.now
+    tally.area[i] -= now[NOW] - now[BEGAN]
     least[i] += 1
     if length > number[TALLEST]:
         number[TALLEST] = length
@@ -115,9 +110,8 @@ def risen(tally, length, size):
 def fallen(tally, length, size):
     """Book that a server has one task fewer than `length` now."""
     number, least = tally.number, tally.least
-    i, now = U(length), tally.now[NOW]
-    tally.area[i] += least[i] * (now - tally.since[i])
-    tally.since[i] = now
+    i, now = U(length), tally.now
+    tally.area[i] += now[NOW] - now[BEGAN]
     least[i] -= 1
     balanced = number[BALANCED]
     number[ABOVE] -= int(length >= balanced + 2)
@@ -125,6 +119,27 @@ def fallen(tally, length, size):
     if number[TOTAL] < size * balanced:
         number[BALANCED] = balanced - 1
         number[ABOVE] += least[U(balanced + 1)]
+
+
+def passed(tally, length, elapsed, brink):
+    """Book that a server has one task fewer than `length`, one of many to change at this time.
+
+    `elapsed` is the time since BEGAN, `brink` is BALANCED + 2; returns what to take off ABOVE.
+    `all_fallen` books the rest.
+    """
+    i = U(length)
+    tally.area[i] += elapsed
+    tally.least[i] -= 1
+    return int(length >= brink)
+
+
+def all_fallen(tally, gone, size):
+    """Book that `gone` tasks in all have left at this time, each of them `passed`."""
+    number = tally.number
+    number[TOTAL] -= gone
+    while number[TOTAL] < size * number[BALANCED]:
+        number[ABOVE] += tally.least[U(number[BALANCED] + 1)]
+        number[BALANCED] -= 1
 
 
 def announced(tally, value):
@@ -155,11 +170,12 @@ def responded(tally, response):
 
 
 def settle(tally):
-    """Bring every integral up to now, at the end of a stretch."""
+    """Bring every integral up to now, at the end of a stretch; the next begins."""
     now = tally.now[NOW]
+    elapsed = now - tally.now[BEGAN]
     for i in range(tally.number[TALLEST] + 2):
-        tally.area[i] += tally.least[i] * (now - tally.since[i])
-        tally.since[i] = now
+        tally.area[i] = max(0.0, tally.area[i] + tally.least[i] * elapsed)
+    tally.now[BEGAN] = now
     at = max(0, min(tally.number[THRESHOLD], tally.thresholds.size - 1))
     tally.thresholds[at] += now - tally.now[THRESHOLD_SINCE]
     tally.now[THRESHOLD_SINCE] = now
