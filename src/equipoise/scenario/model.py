@@ -366,8 +366,7 @@ class Scenario(Part):
     @property
     def memoryless(self) -> bool:
         """Whether the lengths and the time tell the future: exponential service, Poisson points."""
-        plain = self.flow is not None and not self.flow.changes and self.batch is None
-        return isinstance(self.service, Exponential) and plain
+        return isinstance(self.service, Exponential) and self.flow is not None
 
     @cached_property
     def flow(self) -> Flow | None:

@@ -94,23 +94,36 @@ def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[Policy
                 f"policy '{sized[0]}' must observe sizes; in slotted time tasks have none"
             )
         return "slotted"
-    servers = scenario.servers
-    if servers.discipline == "ps" or servers.queue or scenario.messages.law is not None:
-        raise EquipoiseError(
-            "no kernel runs processor sharing, a queue at the dispatcher or delayed messages yet"
-        )
-    if wanted == "memoryless" and not scenario.memoryless:
-        raise EquipoiseError(
-            "the memoryless kernel needs exponential service and Poisson arrivals; use events"
-        )
+    why_not = _not_memoryless(scenario)
+    if wanted == "memoryless" and why_not:
+        raise EquipoiseError(f"the memoryless kernel {why_not}; use events")
     if wanted == "memoryless" and sized:
         raise PolicyMismatch(
             f"policy '{sized[0]}' must observe sizes, which the memoryless kernel does not know; "
             "use events"
         )
     if wanted == "auto":
-        return "memoryless" if scenario.memoryless and not sized else "events"
+        wanted = "events" if sized or why_not else "memoryless"
+    servers = scenario.servers
+    if wanted == "events" and (
+        servers.discipline == "ps" or servers.queue or scenario.messages.law is not None
+    ):
+        raise EquipoiseError(
+            "the events kernel runs no processor sharing, no queue at the dispatcher and no "
+            "delayed messages yet"
+        )
     return wanted
+
+
+def _not_memoryless(scenario: Scenario) -> str | None:
+    """Return why the memoryless kernel cannot run a scenario, or None."""
+    if not scenario.memoryless:
+        return "needs exponential service and Poisson arrivals"
+    if scenario.servers.queue:
+        return "keeps no queue at the dispatcher"
+    if scenario.messages.law is not None:
+        return "does not know messages that take time"
+    return None
 
 
 def replicate(
