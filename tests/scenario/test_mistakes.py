@@ -32,7 +32,181 @@ def changed(key, value):
 
 
 RATES = {"law": "rates"}
+SINUSOID = {"law": "sinusoid", "load": 2.0, "amplitude": 1.0, "period": 5.0}
+PHASES = {"law": "phase-type", "initial": [1.0, 0.0], "generator": [[-1.0, 0.5], [0.0, -1.0]]}
 WRONG = [
+    (
+        "servers",
+        {"count": 1, "discipline": "ps", "curve": [1.0, 0.0]},
+        "servers.curve #2 = 0.0: must be more than 0",
+    ),
+    (
+        "servers",
+        {"count": 1, "discipline": "ps", "curve": [-1.0]},
+        "servers.curve #1 = -1.0: must be more than 0",
+    ),
+    (
+        "servers",
+        {"count": 1, "discipline": "ps", "curve": []},
+        "servers.curve: needs at least 1 value",
+    ),
+    (
+        "servers",
+        {"count": 1, "discipline": "ps", "curve": "fast"},
+        "servers.curve = 'fast': must be a list in brackets",
+    ),
+    (
+        "arrivals",
+        SINUSOID | {"amplitude": 3.0},
+        "arrivals.amplitude: 3 is above the mean, load = 2, so the rate would fall below 0; it "
+        "must be at most 2",
+    ),
+    (
+        "arrivals",
+        {"law": "sinusoid", "load": 2.0, "period": 5.0},
+        "arrivals.amplitude: missing; how far the rate goes above and below its mean, e.g. "
+        "amplitude = 0.3",
+    ),
+    ("arrivals", SINUSOID | {"period": 0.0}, "arrivals.period = 0.0: must be more than 0"),
+    (
+        "arrivals",
+        SINUSOID | {"rate": 1.0},
+        "arrivals: give either rate (tasks per second, all servers together) or load, not both",
+    ),
+    (
+        "arrivals",
+        RATES | {"bin": 1.0, "counts": [1.0, 2.0], "interpolation": "linear"},
+        "arrivals.counts: a line goes through rates; give rates in their place",
+    ),
+    (
+        "arrivals",
+        RATES | {"bin": 1.0, "rates": [1.0], "interpolation": "linear"},
+        "arrivals.rates: a line needs at least 2 rates",
+    ),
+    (
+        "arrivals",
+        RATES | {"times": [0.0, 1.0, 2.0], "rates": [1.0, 2.0], "interpolation": "linear"},
+        "arrivals.times: 3 times for 2 rates; there must be as many, the last being the end",
+    ),
+    (
+        "arrivals",
+        RATES | {"bin": 1.0, "rates": [1.0], "interpolation": "cubic"},
+        "arrivals.interpolation = 'cubic': must be 'steps' or 'linear'",
+    ),
+    (
+        "arrivals.batch",
+        0,
+        "arrivals.batch = 0: 0 must be a whole number from 1 to 1000000, "
+        '{law = "geometric", mean = 2.5}, or {values = [1, 10], probabilities = [0.9, 0.1]}',
+    ),
+    (
+        "arrivals.batch",
+        {"law": "geometric"},
+        'arrivals.batch: give one of a whole number, {law = "geometric", mean = 2.5}, or '
+        "{values = [1, 10], probabilities = [0.9, 0.1]}",
+    ),
+    (
+        "arrivals.batch",
+        {"law": "poisson", "mean": 2.0},
+        "arrivals.batch.law = 'poisson': must be 'geometric'",
+    ),
+    (
+        "arrivals.batch",
+        {"law": "geometric", "mean": 0.5},
+        "arrivals.batch.mean = 0.5: must be at least 1",
+    ),
+    (
+        "arrivals.batch",
+        {"values": [1, 0]},
+        "arrivals.batch.values #2 = 0: must be at least 1",
+    ),
+    (
+        "arrivals.batch",
+        {"values": [1, 2], "probabilities": [0.5, 0.6]},
+        "arrivals.batch.probabilities: their sum is 1.1; it must be 1",
+    ),
+    (
+        "arrivals.batch",
+        {"values": [1, 2], "probabilities": [1.0]},
+        "arrivals.batch.probabilities: 1 probabilities for 2 values; there must be as many",
+    ),
+    (
+        "service",
+        {"law": "coxian"},
+        "service.rates: missing; of the phases, per second, e.g. rates = [2.0, 0.5]",
+    ),
+    (
+        "service",
+        {"law": "coxian", "rates": [2.0, 0.5]},
+        "service.probabilities: 0 for 2 rates; there must be 1, the chance to go on after each "
+        "phase but the last",
+    ),
+    (
+        "service",
+        {"law": "coxian", "rates": [2.0, 0.0], "probabilities": [0.5]},
+        "service.rates #2 = 0.0: must be more than 0",
+    ),
+    (
+        "service",
+        {"law": "coxian", "rates": [2.0, 1.0], "probabilities": [1.5]},
+        "service.probabilities #1 = 1.5: must be at most 1",
+    ),
+    (
+        "service",
+        PHASES | {"generator": [[-1.0, 1.0]]},
+        "service.generator: 1 row for 2 initial probabilities; there must be as many",
+    ),
+    (
+        "service",
+        PHASES | {"generator": [[-1.0, 1.0], [-1.0]]},
+        "service.generator #2: 1 rates; the matrix is square, so it needs 2",
+    ),
+    (
+        "service",
+        PHASES | {"generator": [[-1.0, 2.0], [0.0, -1.0]]},
+        "service.generator #1: the sum is 1; it must be at most 0, minus the rate of ending",
+    ),
+    (
+        "service",
+        PHASES | {"generator": [[-1.0, 0.5], [-0.1, -1.0]]},
+        "service.generator #2: a rate to another phase is negative; it must be at least 0",
+    ),
+    (
+        "service",
+        PHASES | {"generator": [[0.0, 0.0], [0.0, -1.0]]},
+        "service.generator #1: 0 on the diagonal; minus the rate of leaving must be below 0",
+    ),
+    (
+        "service",
+        PHASES | {"generator": [[-1.0, 1.0], [1.0, -1.0]]},
+        "service.generator: from phase #1 the service never ends; some phase that follows must "
+        "have a row whose sum is below 0",
+    ),
+    (
+        "service",
+        PHASES | {"initial": [0.5, 0.4]},
+        "service.initial: their sum is 0.9; it must be 1",
+    ),
+    (
+        "service",
+        {"law": "bounded-pareto", "index": 1.5},
+        "service: give either least and largest, or ratio (largest over least) and mean",
+    ),
+    (
+        "service",
+        {"law": "bounded-pareto", "index": 1.5, "least": 2.0, "largest": 1.0},
+        "service.largest: 1 must be more than least = 2",
+    ),
+    (
+        "service",
+        {"law": "bounded-pareto", "index": 0.0, "ratio": 10.0},
+        "service.index = 0.0: must be more than 0",
+    ),
+    (
+        "service",
+        {"law": "bounded-pareto", "index": 1.0, "ratio": 1.0},
+        "service.ratio = 1.0: must be more than 1",
+    ),
     ("servers.count", 0, "servers.count = 0: must be at least 1"),
     ("servers.count", 2.5, "servers.count = 2.5: must be a whole number"),
     ("servers.count", "4", "servers.count = '4': must be a whole number"),
@@ -65,13 +239,14 @@ WRONG = [
     (
         "arrivals.law",
         "poison",
-        "arrivals: no such law: 'poison'; it must be 'poisson', 'rates', 'trace' or 'slots'"
+        "arrivals: no such law: 'poison'; it must be 'poisson', 'sinusoid', 'rates', "
+        "'trace' or 'slots'"
         "; did you mean 'poisson'?",
     ),
     (
         "arrivals.law",
         None,
-        "arrivals: law is missing; choose law = 'poisson', 'rates', 'trace' or 'slots'",
+        "arrivals: law is missing; choose law = 'poisson', 'sinusoid', 'rates', 'trace' or 'slots'",
     ),
     (
         "arrivals",

@@ -168,7 +168,8 @@ def test_a_few_numbers_make_a_scenario():
         (
             {"servers": 3, "load": 0.5, "service": "lognorml"},
             "service = 'lognorml': no such law; it must be 'exponential', 'deterministic', "
-            "'erlang', 'hyperexponential', 'lognormal' or 'empirical'; did you mean 'lognormal'?",
+            "'erlang', 'hyperexponential', 'lognormal', 'coxian', 'phase-type', 'bounded-pareto' "
+            "or 'empirical'; did you mean 'lognormal'?",
         ),
         (
             {"servers": 3, "load": 0.5, "service": "erlang(2)"},

@@ -7,12 +7,15 @@ import pytest
 from scipy import stats
 
 from equipoise.scenario import (
+    BoundedPareto,
+    Coxian,
     Deterministic,
     Empirical,
     Erlang,
     Exponential,
     Hyperexponential,
     Lognormal,
+    PhaseType,
 )
 
 K = 200_000
@@ -39,6 +42,46 @@ LAWS = [
         3.0,
         2.0,
         stats.lognorm(math.sqrt(math.log(3)), scale=3 / math.sqrt(3)).cdf,
+    ),
+    (  # hypoexponential after the first phase in a quarter of the cases
+        Coxian(rates=(2.0, 0.5), probabilities=(0.25,)),
+        1.0,
+        2 * (1 / 4 + 0.25 * (1 / 0.25 + 1 / (2 * 0.5))) - 1,
+        lambda x: (
+            0.75 * (1 - np.exp(-2 * x))
+            + 0.25 * (1 - (2 * np.exp(-0.5 * x) - 0.5 * np.exp(-2 * x)) / 1.5)
+        ),
+    ),
+    (Coxian(rates=(2.0,) * 3, probabilities=(1, 1)), 1.5, 1 / 3, stats.gamma(3, scale=0.5).cdf),
+    (  # the chain that goes back: a geometric number of visits makes it exponential again
+        PhaseType(initial=(0.5, 0.5), generator=((-2.0, 1.0), (1.0, -2.0))),
+        1.0,
+        1.0,
+        stats.expon().cdf,
+    ),
+    (
+        PhaseType(initial=(0.3, 0.7), generator=((-4.0, 0.0), (0.0, -0.5))),
+        0.3 / 4 + 0.7 * 2,
+        2 * (0.3 / 16 + 0.7 * 4) / (0.3 / 4 + 0.7 * 2) ** 2 - 1,
+        lambda x: 1 - 0.3 * np.exp(-4 * x) - 0.7 * np.exp(-0.5 * x),
+    ),
+    (
+        BoundedPareto(index=1.5, least=0.5, largest=50.0),
+        1.5 * 0.5**1.5 * (50**-0.5 - 0.5**-0.5) / -0.5 / (1 - 0.01**1.5),
+        None,
+        lambda x: (1 - (0.5 / x) ** 1.5) / (1 - 0.01**1.5),
+    ),
+    (  # with least 1: E S = ln 20 / 0.95, E S^2 = (20 - 1) / 0.95
+        BoundedPareto(index=1.0, ratio=20.0, mean=3.0),
+        3.0,
+        19 / 0.95 / (math.log(20) / 0.95) ** 2 - 1,
+        lambda x: (1 - (3 * 0.95 / math.log(20)) / x) / 0.95,
+    ),
+    (
+        BoundedPareto(index=2.0, least=1.0, largest=10.0),
+        2 * (1 - 0.1) / 0.99,
+        2 * math.log(10) / 0.99 / (1.8 / 0.99) ** 2 - 1,
+        stats.truncpareto(2.0, 10.0).cdf,
     ),
     (
         Empirical(quantiles=(1.0, 2.0, 4.0), constant=0.5, factor=2.0),
@@ -106,3 +149,55 @@ def test_empirical_quantiles_may_come_from_a_file(tmp_path, monkeypatch):
 
     assert law.moments().mean == pytest.approx(0.05 + 0.02 * (0.5 * 15 + 0.5 * 55))
     assert law.inlined()["quantiles"] == [10, 20, 90]
+
+
+def test_the_phases_of_a_coxian_law_carry_their_loads():
+    """The loads of theory for (mu1, mu2, p) = (4, 0.25, 0.1875): 0.25 and 0.75 of the mean."""
+    law = Coxian(rates=(4.0, 0.25), probabilities=(0.1875,))
+
+    assert law.moments().mean == pytest.approx(1.0)
+    # E S^2 = 2 e_1' G^-2 1 with G^-1 written out by hand
+    inverse = np.array([[-1 / 4, -0.1875 / 0.25], [0, -1 / 0.25]])
+    second = 2 * (inverse @ inverse).sum(axis=1)[0]
+    assert law.moments().scv == pytest.approx(second - 1)
+
+
+def test_a_phase_that_never_ends_by_itself_never_does():
+    """Chances of a third each sum to less than 1 by rounding; the draw must not fall beyond."""
+    third = 1 / 3
+    row = (-1.0, third, third, third)
+    law = PhaseType(
+        initial=(1, 0, 0, 0),
+        generator=(row, (0, -1.0, 0, 0), (0, 0, -1.0, 0), (0, 0, 0, -1.0)),
+    )
+
+    assert (law.phases.steps[0, 3:] == 1.0).all()
+    assert law.moments().mean == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("index", "ratio", "scv"),
+    [
+        (1.5, 1000.0, 3 * (1000**0.5 - 1) * (1 - 1000**-1.5) / (3 * (1 - 1000**-0.5)) ** 2 - 1),
+        (1.0 + 1e-13, 100.0, None),
+        (2.0 - 1e-13, 100.0, None),
+    ],
+)
+def test_a_bounded_pareto_law_has_its_moments_at_and_near_whole_indices(index, ratio, scv):
+    law = BoundedPareto(index=index, ratio=ratio)
+    exact = BoundedPareto(index=float(round(index, 6)), ratio=ratio)
+
+    assert law.moments().mean == pytest.approx(1.0)
+    assert law.moments().scv == pytest.approx(exact.moments().scv, rel=1e-9)
+    if scv is not None:
+        assert law.moments().scv == pytest.approx(scv)
+
+
+def test_laws_with_a_hyphen_are_written_as_calls_too():
+    from equipoise.scenario.flags import parse_service
+
+    given = parse_service("phase-type(initial=[1, 0], generator=[[-2, 1], [0, -0.5]])")
+
+    assert given["law"] == "phase-type"
+    assert given["generator"] == [[-2, 1], [0, -0.5]]
+    assert parse_service("bounded-pareto(index=1.5, ratio=1000)")["ratio"] == 1000

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from equipoise.scenario import Rates, Scenario, Servers
+from equipoise.scenario import Flow, Rates, Scenario, Servers
 from equipoise.scenario.stream import TaskStream, copied, poisson_times
 from equipoise.scenario.trace import Recording
 
@@ -41,6 +41,7 @@ def seeds(seed):
 
 EDGES = np.array([0.0, 1.0, 1.5, 4.0, 4.25, 10.0])
 RATES = np.array([2.0, 0.0, 5.0, 80.0, 0.0])
+FLOW = Flow(EDGES, RATES, np.zeros(5))
 
 
 def test_arrivals_in_each_interval_are_poisson_and_independent():
@@ -51,7 +52,7 @@ def test_arrivals_in_each_interval_are_poisson_and_independent():
     runs = 4000
     counts = np.array(
         [
-            np.histogram(np.concatenate(list(poisson_times(EDGES, RATES, rng))), cells)[0]
+            np.histogram(np.concatenate(list(poisson_times(FLOW, rng))), cells)[0]
             for rng in (np.random.default_rng([7, run]) for run in range(runs))
         ]
     )
@@ -74,7 +75,7 @@ def test_arrivals_in_each_interval_are_poisson_and_independent():
 
 def test_arrivals_inside_an_interval_are_uniform():
     rng = np.random.default_rng(3)
-    times = np.concatenate(list(poisson_times(EDGES, 1000 * RATES, rng)))
+    times = np.concatenate(list(poisson_times(FLOW._replace(base=1000 * RATES), rng)))
     inside = times[(times > 1.5) & (times < 4.0)]
 
     assert stats.kstest((inside - 1.5) / 2.5, "uniform").pvalue > 1e-3

@@ -5,8 +5,11 @@ line, and is checked as a whole: it either makes sense or says every mistake at 
 
     model.py      Scenario: the parts together, and what follows from them
     servers.py    how many, and how they work
-    arrivals.py   Poisson, piecewise-constant rates, a trace
+    arrivals.py   Poisson of constant or changing rate, a trace
+    flow.py       the rate of a Poisson stream at every moment
+    batch.py      how many tasks come at once
     service.py    the laws of service time
+    phases.py     those made of exponential phases
     slots.py      slotted time: tasks and services per slot
     run.py        how long, from which state, how often
     trace.py      reading recorded tasks from CSV or JSONL
@@ -17,11 +20,15 @@ line, and is checked as a whole: it either makes sense or says every mistake at 
     template.py   a commented scenario to start from
 """
 
-from equipoise.scenario.arrivals import Poisson, Rates, TraceArrivals
+from equipoise.scenario.arrivals import Poisson, Rates, Sinusoid, TraceArrivals
+from equipoise.scenario.batch import Batch
+from equipoise.scenario.flow import Flow
 from equipoise.scenario.model import Scenario
+from equipoise.scenario.phases import Coxian, PhaseType
 from equipoise.scenario.run import Run
 from equipoise.scenario.servers import Group, Servers
 from equipoise.scenario.service import (
+    BoundedPareto,
     Deterministic,
     Empirical,
     Erlang,
@@ -36,19 +43,25 @@ from equipoise.scenario.template import template
 from equipoise.scenario.trace import Recording, TraceColumns, read_trace
 
 __all__ = [
+    "Batch",
+    "BoundedPareto",
+    "Coxian",
     "Deterministic",
     "Empirical",
     "Erlang",
     "Exponential",
+    "Flow",
     "Group",
     "Hyperexponential",
     "Lognormal",
+    "PhaseType",
     "Poisson",
     "Rates",
     "Recording",
     "Run",
     "Scenario",
     "Servers",
+    "Sinusoid",
     "SlotArrivals",
     "SlotService",
     "TaskStream",

@@ -22,7 +22,8 @@ def parse_service(text: str) -> dict[str, object]:
             f"{did_you_mean(name, list(LAWS))}"
         )
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        # a hyphen in the name would be a minus
+        tree = ast.parse("law" + text.strip()[len(name) :], mode="eval").body
         if isinstance(tree, ast.Name):
             return {"law": name}
         if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and not tree.args:

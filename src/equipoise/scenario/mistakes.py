@@ -28,6 +28,12 @@ HINTS: dict[Key, str] = {
     ): '"pool" (all tasks at once), "fcfs" (first come, first served) or "ps" (shared)',
     ("file",): 'the path of the file, e.g. file = "trace.csv"',
     ("shape",): "a whole number, e.g. shape = 2",
+    ("index",): "how fast the tail falls, e.g. index = 1.5",
+    ("initial",): "the chance to start in each phase, e.g. initial = [1.0, 0.0]",
+    ("generator",): "a row for each phase, e.g. generator = [[-2.0, 1.0], [0.0, -0.5]]",
+    ("amplitude",): "how far the rate goes above and below its mean, e.g. amplitude = 0.3",
+    ("period",): "seconds from peak to peak, e.g. period = 86400.0",
+    ("service", "rates"): "of the phases, per second, e.g. rates = [2.0, 0.5]",
     ("scv",): "the squared coefficient of variation, e.g. scv = 4.0",
 }
 
@@ -82,7 +88,13 @@ def one_of(choices: Sequence[str]) -> str:
 def translate(error: ValidationError, model: type[BaseModel], source: str = "") -> ScenarioError:
     """Turn what pydantic found into one line per mistake, each led by `source`."""
     lines: list[str] = []
-    for found in error.errors(include_url=False):
+    every = error.errors(include_url=False)
+    for found in every:
+        here = found["loc"]
+        if found["type"] == "too_short" and any(
+            other["loc"][: len(here)] == here and other["loc"] != here for other in every
+        ):
+            continue  # a list that is too short only because its wrong values do not count
         for line in _lines(found, model):
             line = f"{source}: {line}" if source else line
             if line not in lines:
@@ -167,7 +179,7 @@ def _sentence(found: Any, where: Key, owner: type[BaseModel]) -> tuple[str, str]
         )
     if kind == "literal_error":
         field = owner.model_fields.get(str(where[-1])) if where else None
-        choices = [str(choice) for choice in get_args(field.annotation)] if field else []
+        choices = _choices(field.annotation) if field else []
         return (f"must be {one_of(choices)}{did_you_mean(value, choices)}", given)
     limits = {
         "greater_than": ("must be more than", "gt"),
@@ -191,8 +203,18 @@ def _sentence(found: Any, where: Key, owner: type[BaseModel]) -> tuple[str, str]
     if kind.startswith(("dict", "model")):
         return ("must be a table", given)
     if kind == "too_short":
-        return (f"needs at least {context.get('min_length')} values", "")
+        least = context.get("min_length")
+        return (f"needs at least {least} value{'s' * (least != 1)}", "")
     return (f"{shown(value)} does not fit here", "")
+
+
+def _choices(annotation: Any) -> list[str]:
+    """Return the words that a type allows, with or without None."""
+    return [
+        word
+        for part in get_args(annotation)
+        for word in ([part] if isinstance(part, str) else _choices(part))
+    ]
 
 
 def _laws(owner: type[BaseModel], where: Key) -> list[str]:

@@ -15,20 +15,30 @@ import numpy as np
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
 from equipoise.errors import EquipoiseError, ScenarioError, UnstableError
-from equipoise.scenario.arrivals import Poisson, Rates, TraceArrivals
+from equipoise.scenario.arrivals import Poisson, Rates, Sinusoid, TraceArrivals
 from equipoise.scenario.base import Part
+from equipoise.scenario.batch import Batch
 from equipoise.scenario.files import read_toml
 from equipoise.scenario.flags import parse_service
+from equipoise.scenario.flow import Flow
 from equipoise.scenario.messages import Messages
 from equipoise.scenario.mistakes import Mistake, Mistakes, shown, translate
 from equipoise.scenario.run import Run
 from equipoise.scenario.servers import Servers
 from equipoise.scenario.service import Empirical, Exponential, Law, TraceService
 from equipoise.scenario.slots import SlotArrivals, SlotService
-from equipoise.scenario.stream import Tasks, TaskStream, copied, poisson_times, with_sizes
+from equipoise.scenario.stream import (
+    CHUNK,
+    Tasks,
+    TaskStream,
+    copied,
+    in_batches,
+    poisson_times,
+    with_sizes,
+)
 from equipoise.scenario.trace import Recording, TraceColumns, read_trace
 
-BINS = 500  # rows of the rate table of a trace
+BINS = 500  # rows of the rate table of a trace, or of a rate that changes all the time
 KEPT = 2**22  # most tasks of a scaled trace that are kept (64 MB) rather than made again
 JITTER = 0x6A6974746572  # "jitter": keeps its stream apart from those of the replications
 
@@ -63,7 +73,9 @@ class Scenario(Part):
 
     name: str = "scenario"
     servers: Servers
-    arrivals: Annotated[Poisson | Rates | TraceArrivals | SlotArrivals, Field(discriminator="law")]
+    arrivals: Annotated[
+        Poisson | Sinusoid | Rates | TraceArrivals | SlotArrivals, Field(discriminator="law")
+    ]
     service: Annotated[Law | TraceService | SlotService, Field(discriminator="law")]
     messages: Messages = Field(default_factory=Messages)
     trace: TraceColumns | None = None
@@ -78,14 +90,18 @@ class Scenario(Part):
         if wrong:
             raise Mistakes(wrong)
         waits = self.servers.discipline != "pool"
-        if self.stationary and waits and self.servers.limit is None:
-            load = self.offered_load()[0]
+        endless = isinstance(self.arrivals, Poisson | Sinusoid | SlotArrivals)
+        if endless and waits and self.servers.limit is None:
+            if self.flow is None:
+                load = self.offered_load()[0]
+            else:  # in the long run, not over the run
+                load = self.flow.spread(np.inf)[0] / self._unit_rate
             if load >= 1:
                 raise UnstableError(
                     f"load = {load:.6g} >= 1: work arrives faster than the servers can do it; "
                     "lower the load, add servers, or set a limit"
                 )
-        if self.stationary and self.run.duration is None and self.run.tasks is None:
+        if endless and self.run.duration is None and self.run.tasks is None:
             tasks = max(1_000_000, 1_000 * self.servers.count)
             object.__setattr__(self, "run", self.run.model_copy(update={"tasks": tasks}))
             self._own_length = False
@@ -349,10 +365,23 @@ class Scenario(Part):
 
     @property
     def memoryless(self) -> bool:
-        """Whether the lengths alone tell the future: exponential service, Poisson arrivals."""
-        return isinstance(self.service, Exponential) and not isinstance(
-            self.arrivals, TraceArrivals
-        )
+        """Whether the lengths and the time tell the future: exponential service, Poisson points."""
+        return isinstance(self.service, Exponential) and self.flow is not None
+
+    @cached_property
+    def flow(self) -> Flow | None:
+        """The rate of a Poisson stream over time, exactly, in tasks; None where it is no such."""
+        if isinstance(self.arrivals, TraceArrivals | SlotArrivals):
+            return None
+        return self.arrivals.flow(self._unit_rate)
+
+    @property
+    def batch(self) -> Batch | None:
+        """How many tasks come at once; None where they come one by one."""
+        if isinstance(self.arrivals, TraceArrivals | SlotArrivals):
+            return None
+        batch = self.arrivals.batch
+        return None if batch is None or batch.tasks == 1 else batch
 
     @property
     def given(self) -> str | None:
@@ -373,7 +402,7 @@ class Scenario(Part):
     @property
     def traffic_end(self) -> float:
         """When the traffic ends (s); inf for a constant rate."""
-        if isinstance(self.arrivals, Poisson | SlotArrivals):
+        if isinstance(self.arrivals, Poisson | Sinusoid | SlotArrivals):
             return float("inf")
         if isinstance(self.arrivals, Rates):
             return float(self.arrivals.table[0][-1])
@@ -383,23 +412,30 @@ class Scenario(Part):
     def rate_table(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (starts, rates), float64[k] each: tasks/s in force from starts[i] (s) on.
 
-        The rate of a trace is what came in each 1/500 of it, scale included. Before the end
-        of the traffic every moment belongs to a row; after it the rate is 0.
+        The rate of a trace is what came in each 1/500 of it, scale included. A rate that changes
+        all the time is shown by its means over 1/500 of the run each: for drawing, while `flow`
+        is exact. Before the end of the traffic every moment belongs to a row; after it the rate
+        is 0.
         """
         if isinstance(self.arrivals, SlotArrivals):
             return np.zeros(1), np.array([self._slot_mean(self.arrivals)])
-        if isinstance(self.arrivals, Poisson):
-            return np.zeros(1), np.array([self._constant_rate(self.arrivals)])
-        if isinstance(self.arrivals, Rates):
-            edges, rates = self.arrivals.table
-            return edges[:-1].copy(), rates.copy()
-        edges, counts, _ = self.binned
-        return edges[:-1].copy(), counts / np.diff(edges)
+        flow = self.flow
+        if flow is None:
+            edges, counts, _ = self.binned
+            return edges[:-1].copy(), counts / np.diff(edges)
+        if not flow.changes:
+            return flow.edges[:-1].copy(), flow.base.copy()
+        end = min(self.horizon or np.inf, self.traffic_end)
+        if end == np.inf:
+            assert self.run.tasks is not None
+            end = self.run.tasks / float(flow.base[0])
+        edges = np.linspace(0.0, end, BINS + 1)
+        return edges[:-1], np.diff(flow.expected(edges)) / np.diff(edges)
 
     def load_table(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (starts, loads), float64[k] each: the load offered from starts[i] (s) on.
 
-        Tasks per server for pools, a fraction of what the servers can do for fcfs.
+        Tasks per server for pools, a fraction of what the servers can do for others.
         """
         starts, rates = self.rate_table()
         if isinstance(self.service, TraceService):
@@ -408,7 +444,11 @@ class Scenario(Part):
         return starts, rates * self.mean_service / self.servers.capacity
 
     def offered_load(self) -> tuple[float, float, float]:
-        """Return the mean, the least and the most of `load_table` over the run."""
+        """Return the mean, the least and the most of the load over the run."""
+        if self.flow is not None:
+            end = min(self.horizon or np.inf, self.traffic_end)
+            mean, least, most = self.flow.spread(end)
+            return mean / self._unit_rate, least / self._unit_rate, most / self._unit_rate
         starts, loads = self.load_table()
         end = min(self.horizon or np.inf, self.traffic_end)
         if end == np.inf:
@@ -438,7 +478,11 @@ class Scenario(Part):
             return np.bincount(self.run.start).astype(np.int64)
         count, total = self.servers.count, 0
         if self.run.start == "balanced":
-            total = round(float(self.load_table()[1][0]) * self.servers.capacity)
+            if self.flow is not None:
+                load = float(self.flow.rate(np.zeros(1))[0]) / self._unit_rate
+            else:
+                load = float(self.load_table()[1][0])
+            total = round(load * self.servers.capacity)
             if self.servers.limit is not None:
                 total = min(total, count * self.servers.limit)
         low, more = divmod(total, count)
@@ -467,12 +511,18 @@ class Scenario(Part):
             return TaskStream(chunks)
         assert not isinstance(self.service, TraceService | SlotService)
         assert not isinstance(self.arrivals, SlotArrivals)
-        if isinstance(self.arrivals, Rates):
-            edges, rates = self.arrivals.table
+        flow, batch = self.flow, self.batch
+        assert flow is not None
+        rng = np.random.default_rng(arrivals)
+        if batch is None:
+            times = poisson_times(flow, rng)
         else:
-            edges = np.array([0.0, np.inf])
-            rates = np.array([self._constant_rate(self.arrivals)])
-        times = poisson_times(edges, rates, np.random.default_rng(arrivals))
+            mean = batch.expected
+            points = flow._replace(
+                base=flow.base / mean, slope=flow.slope / mean, amplitude=flow.amplitude / mean
+            )
+            some = max(1, int(CHUNK / mean))
+            times = in_batches(poisson_times(points, rng, some), batch, rng)
         return TaskStream(with_sizes(times, self.service, np.random.default_rng(service)))
 
     @cached_property
@@ -512,12 +562,10 @@ class Scenario(Part):
                 work += np.histogram(times, edges, weights=sizes)[0]
         return edges, counts, work
 
-    def _constant_rate(self, arrivals: Poisson) -> float:
-        """Tasks per second, all servers together."""
-        if arrivals.rate is not None:
-            return arrivals.rate * arrivals.scale
-        assert arrivals.load is not None
-        return arrivals.load * arrivals.scale * self.servers.capacity / self.mean_service
+    @property
+    def _unit_rate(self) -> float:
+        """Tasks per second at load 1, all servers together."""
+        return self.servers.capacity / self.mean_service
 
     def __repr__(self) -> str:
         return (

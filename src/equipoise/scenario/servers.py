@@ -147,6 +147,13 @@ class Servers(Part):
             return self.curve[min(self.at_once, len(self.curve)) - 1]
         return float(self.workers or 1)
 
+    @property
+    def last_change(self) -> int:
+        """The number of tasks from which on r(k) is constant; 2^31 - 1 for a pool."""
+        if self.discipline != "ps":
+            return self.at_once
+        return min(self.at_once, len(self.curve or (1.0,)))
+
     def speed_curve(self, most: int) -> np.ndarray:
         """Return r(0), ..., r(most) of a server of speed 1, float64[most + 1]; r(0) = 0."""
         k = np.arange(most + 1)

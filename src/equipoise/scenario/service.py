@@ -8,6 +8,8 @@ variance over the squared mean), and `sample(generator, k)`, float64[k] in secon
     erlang             sum of `shape` exponentials, scv 1 / shape
     hyperexponential   exponential of one of several means, scv >= 1
     lognormal          any scv > 0
+    coxian, phase-type exponential phases (phases.py), any scv > 0
+    bounded-pareto     a power law between two bounds: few tasks bring most of the work
     empirical          values or quantiles that were observed, mapped to constant + factor * x
     trace              the trace's own durations, or a linear combination of its columns
 """
@@ -16,22 +18,18 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
 
 from equipoise.scenario.base import Number, Part, Whole, base_folder, read_columns
 from equipoise.scenario.mistakes import mistake
+from equipoise.scenario.phases import Coxian, Moments, PhaseType
 from equipoise.scenario.trace import check_combination
 
 Positive = Annotated[Number, Field(gt=0)]
 Nonnegative = Annotated[Number, Field(ge=0)]
-
-
-class Moments(NamedTuple):
-    mean: float  # s
-    scv: float  # variance / mean^2
 
 
 class Exponential(Part):
@@ -157,6 +155,60 @@ class Lognormal(Part):
         variance = np.log1p(self.scv)  # of the logarithm
         normal = generator.standard_normal(k)
         return self.mean * np.exp(np.sqrt(variance) * normal - variance / 2)
+
+
+class BoundedPareto(Part):
+    """A power law: P(S > x) falls like x^-index between `least` and `largest` seconds.
+
+    Either these two, or `mean` (1 s by default) and `ratio`, largest over least.
+    """
+
+    law: Literal["bounded-pareto"] = "bounded-pareto"
+    index: Positive
+    least: Positive | None = None  # s
+    largest: Positive | None = None  # s
+    mean: Positive | None = None  # s
+    ratio: Annotated[Number, Field(gt=1)] | None = None
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> BoundedPareto:
+        explicit = self.least is not None or self.largest is not None
+        if explicit == (self.ratio is not None) or (explicit and self.mean is not None):
+            raise mistake("give either least and largest, or ratio (largest over least) and mean")
+        if explicit:
+            if self.least is None or self.largest is None:
+                raise mistake("least and largest go together; one of them is missing")
+            if self.largest <= self.least:
+                raise mistake(
+                    f"{self.largest:g} must be more than least = {self.least:g}", "largest"
+                )
+        return self
+
+    @cached_property
+    def bounds(self) -> tuple[float, float]:
+        """(least, largest), s."""
+        if self.least is not None and self.largest is not None:
+            return self.least, self.largest
+        assert self.ratio is not None
+        least = (1.0 if self.mean is None else self.mean) / self._moment(1, self.ratio)
+        return least, least * self.ratio
+
+    def _moment(self, j: int, ratio: float) -> float:
+        """Return E S^j where least is 1: a (r^(j-a) - 1) / (j - a) / (1 - r^-a)."""
+        a, log = self.index, np.log(ratio)
+        power = log if j == a else np.expm1((j - a) * log) / (j - a)
+        return float(a * power / -np.expm1(-a * log))
+
+    def moments(self) -> Moments:
+        least, largest = self.bounds
+        one, two = (self._moment(j, largest / least) for j in (1, 2))
+        return Moments(least * one, two / one**2 - 1)
+
+    def sample(self, generator: np.random.Generator, k: int) -> np.ndarray:
+        """Return float64[k] seconds, by inversion."""
+        least, largest = self.bounds
+        below = -np.expm1(-self.index * np.log(largest / least))
+        return least * (1 - generator.random(k) * below) ** (-1 / self.index)
 
 
 class Empirical(Part):
@@ -295,7 +347,17 @@ class TraceService(Part):
         return self.column
 
 
-Law = Exponential | Deterministic | Erlang | Hyperexponential | Lognormal | Empirical
+Law = (
+    Exponential
+    | Deterministic
+    | Erlang
+    | Hyperexponential
+    | Lognormal
+    | Coxian
+    | PhaseType
+    | BoundedPareto
+    | Empirical
+)
 
 # By the name a file gives them.
 LAWS: dict[str, Any] = {
@@ -304,5 +366,8 @@ LAWS: dict[str, Any] = {
     "erlang": Erlang,
     "hyperexponential": Hyperexponential,
     "lognormal": Lognormal,
+    "coxian": Coxian,
+    "phase-type": PhaseType,
+    "bounded-pareto": BoundedPareto,
     "empirical": Empirical,
 }

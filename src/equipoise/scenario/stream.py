@@ -3,7 +3,9 @@
 Poisson streams of piecewise-constant rate are exact: with L(t) the integral of the rate
 and E_1, E_2, ... the points of a Poisson stream of rate 1, the arrivals are L^-1(E_i)
 (Cinlar 1975, the inversion method). An interval of rate 0 has no points because L stands
-still there, and no interval is skipped.
+still there, and no interval is skipped. Where the rate is linear between two times L is
+quadratic there, and its inverse is still closed. A sinusoid is drawn by thinning: candidates
+at the largest rate, each kept with probability rate(t) / largest (Lewis and Shedler 1979).
 
 All streams are made in chunks of fixed size and handed out in blocks of any size, so the
 tasks do not depend on how a run is cut into blocks, and memory does not depend on its
@@ -17,6 +19,8 @@ from typing import Protocol
 
 import numpy as np
 
+from equipoise.scenario.batch import Batch
+from equipoise.scenario.flow import Flow
 from equipoise.scenario.trace import Recording
 
 CHUNK = 65536
@@ -57,24 +61,49 @@ class TaskStream:
         return self._times[block], self._sizes[block]
 
 
-def poisson_times(
-    edges: np.ndarray, rates: np.ndarray, rng: np.random.Generator
-) -> Iterator[np.ndarray]:
-    """Yield the arrivals of a Poisson stream, float64[k] seconds at a time.
+def poisson_times(flow: Flow, rng: np.random.Generator, chunk: int = CHUNK) -> Iterator[np.ndarray]:
+    """Yield the points of a Poisson stream of this rate, float64[k] seconds, up to `chunk` each."""
+    return _thinned(flow, rng, chunk) if flow.amplitude > 0 else _inverted(flow, rng, chunk)
 
-    `rates` float64[k] tasks/s are in force from `edges[i]` to `edges[i + 1]`, float64[k + 1]
-    s; the last edge may be infinite.
-    """
-    expected = np.concatenate(([0.0], np.cumsum(rates * np.diff(edges))))
+
+def _inverted(flow: Flow, rng: np.random.Generator, chunk: int) -> Iterator[np.ndarray]:
+    edges, base, slope = flow.edges, flow.base, flow.slope
+    rise = slope.any()
+    spans = np.diff(edges)
+    mass = base * spans
+    if rise:
+        mass = mass + slope * spans**2 / 2
+    expected = np.concatenate(([0.0], np.cumsum(mass)))
     passed = 0.0
     while passed < expected[-1]:
-        points = passed + np.cumsum(rng.standard_exponential(CHUNK))
+        points = passed + np.cumsum(rng.standard_exponential(chunk))
         passed = float(points[-1])
         if passed >= expected[-1]:
             points = points[: np.searchsorted(points, expected[-1], side="left")]
         # The last interval that starts at or below the point: never one of rate 0.
         interval = np.searchsorted(expected, points, side="right") - 1
-        yield edges[interval] + (points - expected[interval]) / rates[interval]
+        into, first = points - expected[interval], base[interval]
+        if rise:  # solve first x + slope x^2 / 2 = into, in the form that loses no digits
+            root = np.sqrt(np.maximum(first**2 + 2 * slope[interval] * into, 0.0))
+            yield np.minimum(edges[interval] + 2 * into / (first + root), edges[interval + 1])
+        else:
+            yield edges[interval] + into / first
+
+
+def _thinned(flow: Flow, rng: np.random.Generator, chunk: int) -> Iterator[np.ndarray]:
+    most, now = float(flow.most[0]), 0.0
+    while True:
+        times = now + np.cumsum(rng.standard_exponential(chunk)) / most
+        now = float(times[-1])
+        yield times[rng.random(chunk) * most < flow.rate(times)]
+
+
+def in_batches(
+    points: Iterable[np.ndarray], batch: Batch, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Yield the arrivals of tasks, as many at each point as `batch` says."""
+    for some in points:
+        yield np.repeat(some, batch.sample(rng, len(some)))
 
 
 def with_sizes(

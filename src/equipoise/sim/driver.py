@@ -18,12 +18,16 @@ from . import tally as t
 from .store import NEEDS_LEVELS, NO_SUCH_SERVER, REACHED
 
 MOST_LEVELS = 65_536  # the time at announced values beyond is not told apart
-ARRIVALS_SEED, SERVICE_SEED, POLICY_SEED, SERVERS_SEED, START_SEED = range(5)
+ARRIVALS_SEED, SERVICE_SEED, POLICY_SEED, SERVERS_SEED, START_SEED, DELAYS_SEED, CLOCK_SEED = range(
+    7
+)
 
 
 def seeds(seed: int, replication: int) -> list[np.random.SeedSequence]:
-    """Return the streams of a replication: arrivals, service, policy, servers, start state."""
-    return np.random.SeedSequence(seed, spawn_key=(replication,)).spawn(5)
+    """Return the streams of a replication: arrivals, service, policy, servers, start state, delays
+    of messages, clocks.
+    """
+    return np.random.SeedSequence(seed, spawn_key=(replication,)).spawn(7)
 
 
 class Runner:
@@ -113,7 +117,7 @@ class Driver(Runner):
             limit=servers.limit,
             tracked=self.limited or servers.discipline == "slotted",
             speeds=servers.speed_of,
-            workers=self.workers,
+            workers=1 if servers.discipline == "ps" else self.workers,  # r(k) = 1 for k >= 1
         )
         self.start(np.bincount(self.lengths), int(self.world.announcement[0]))
 

@@ -1,4 +1,4 @@
-"""n servers behind one dispatcher, Poisson arrivals, exponential service.
+"""n servers behind one dispatcher, Poisson arrivals of any rate, exponential service.
 
 State: a slot list, one entry for each task in service, so that the next departure is a uniformly
 random slot, for pools, single servers and c workers alike: one draw and one swap. Tasks that wait
@@ -9,6 +9,9 @@ Servers of unequal speed: slots stand in rows by class of speed, one for each sp
 few, else one for each octave. A row of k slots offers events at the rate of k times its fastest
 server, and an event of a slower one is refused with the fitting probability (uniformization):
 exact, O(1), at least half of them good, and all counts stay whole numbers.
+
+Arrivals whose rate changes, and batches: inflow.py. Updates by the clock: ticks.py. Servers whose
+speed depends on how many tasks they have, and processor sharing: curved.py, driven from here.
 
 The path does not depend on how a run is cut into calls: the time of an event that lies beyond
 the end of a call is kept in `tally.now[PENDING]`.
@@ -27,7 +30,18 @@ from ..policies.spec import PolicySpec
 from ..policies.steps import OUT_OF_RANGE, make_steps
 from ..rng import exponential, make_rng, uniform
 from ..scenario import Scenario
-from .driver import ARRIVALS_SEED, ByRates, Driver
+from .curved import make_curved, make_shared_tasks, more_stamps
+from .driver import ARRIVALS_SEED, CLOCK_SEED, Driver
+from .inflow import (
+    Inflow,
+    Pieces,
+    Switches,
+    draw_batch,
+    make_inflow,
+    make_tick,
+    no_tick,
+    rate_at,
+)
 from .store import (
     NEEDS_LEVELS,
     NEEDS_NODES,
@@ -56,6 +70,7 @@ from .tally import (
     started_at_once,
     waited,
 )
+from .ticks import Ticks, make_ticks, no_ticks
 
 U = np.uintp
 BUSY, FREE = range(2)
@@ -77,19 +92,23 @@ class Memoryless(NamedTuple):
     row: np.ndarray  # int32[n], its row of slots
     fastest: np.ndarray  # float64[rows], the largest speed in each row
     filled: np.ndarray  # int64[rows], slots in service in each row of `server`, all of one size
+    inflow: Inflow
+    ticks: Ticks
 
 
 @cache
-def make_memoryless(policy: Policy, queue: bool, limited: bool, unequal: bool = False) -> Any:
-    """Return the kernel of one policy: for queues (tasks may wait) or pools, with a limit or not,
-    for servers of unequal speed or all of speed 1.
+def make_memoryless(policy: Policy, switches: Switches) -> Any:
+    """Return the kernel of one policy.
 
     run(world, tasks, tally, rate, workers, until, most) runs to time `until` (mean service times)
-    or until `most` tasks have arrived, at `rate` tasks per mean service time, all servers together;
-    it returns why it came back: REACHED, or what must grow outside before the next call.
+    or until `most` tasks have arrived, at `rate` arrivals per mean service time, all servers
+    together (the largest rate where it changes, see inflow.py); it returns why it came back:
+    REACHED, or what must grow outside before the next call.
     """
+    queue, limited, unequal, varying, batched = switches
     arrive, depart, *_ = make_steps(policy, limited)
-    learns = policy.learns
+    learns, clocked = policy.learns, policy.clock is not None
+    tick = make_tick(policy, limited) if clocked else no_tick
 
     def memoryless(world, tasks, tally, rate, workers, until, most):
         world, tasks, tally = borrow(world), borrow(tasks), borrow(tally)
@@ -110,24 +129,42 @@ def make_memoryless(policy: Policy, queue: bool, limited: bool, unequal: bool = 
             if queue and counts[FREE] == NOBODY:
                 code = NEEDS_NODES
                 break
-            if unequal:
-                total_rate = rate
-                for row in range(tasks.filled.size):
-                    total_rate += tasks.filled[row] * tasks.fastest[row]
-            else:
-                total_rate = rate + busy
-            at = now[PENDING]
-            if not at >= 0.0:
-                at = now[NOW] + exponential(tasks.rng) / total_rate if total_rate > 0.0 else until
-            if at >= until:
-                if total_rate > 0.0:
-                    now[PENDING] = at
-                pass_time(tally, until, size)
-                break
-            now[PENDING] = np.nan
-            pass_time(tally, at, size)
-            drawn = uniform(tasks.rng) * total_rate
+            at, drawn = now[NOW], -1.0  # the next task of a batch comes at once
+            if not batched or tasks.inflow.left[0] == 0:
+                if unequal:
+                    total_rate = rate
+                    for row in range(tasks.filled.size):
+                        total_rate += tasks.filled[row] * tasks.fastest[row]
+                else:
+                    total_rate = rate + busy
+                at = now[PENDING]
+                if not at >= 0.0:
+                    at = until
+                    if total_rate > 0.0:
+                        at = now[NOW] + exponential(tasks.rng) / total_rate
+                if clocked:
+                    turn_at = tasks.ticks.next[0]
+                    if turn_at <= at and turn_at < until:
+                        if total_rate > 0.0:
+                            now[PENDING] = at
+                        pass_time(tally, turn_at, size)
+                        tick(world, tasks.ticks, turn_at)
+                        continue
+                if at >= until:
+                    if total_rate > 0.0:
+                        now[PENDING] = at
+                    pass_time(tally, until, size)
+                    break
+                now[PENDING] = np.nan
+                pass_time(tally, at, size)
+                drawn = uniform(tasks.rng) * total_rate
             if drawn < rate:  # a task arrives
+                if varying and drawn >= 0.0 and drawn >= rate_at(tasks.inflow, at):
+                    continue  # not now: the rate is below its largest
+                if batched:
+                    if drawn >= 0.0:
+                        tasks.inflow.left[0] = draw_batch(tasks.inflow, tasks.rng)
+                    tasks.inflow.left[0] -= 1
                 server = arrive(world)
                 if server == OUT_OF_RANGE:
                     code = NO_SUCH_SERVER
@@ -243,8 +280,9 @@ def make_tasks(
     next_, since, free = _waiting_lists(lengths - serving, head, tail, queue)
     counts = np.array([busy, free], np.int64)
     return Memoryless(
-        server, stamp, head, tail, next_, since, counts, rng, speed, row, fastest, filled
-    )
+        server, stamp, head, tail, next_, since, counts, rng, speed, row, fastest, filled,
+        make_inflow(None), no_ticks(),
+    )  # fmt: skip
 
 
 def speed_rows(speeds: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -304,25 +342,53 @@ def more_nodes(tasks: Memoryless) -> Memoryless:
     return tasks._replace(next=next_, since=longer(tasks.since, 2 * old, NO_TIME))
 
 
-class MemorylessDriver(ByRates, Driver):
-    """Drives memoryless.py, in mean service times, through the pieces of a rate table."""
+class MemorylessDriver(Driver):
+    """Drives memoryless.py or curved.py, in mean service times, through the pieces of a flow."""
 
     def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
         super().__init__(scenario, spec, replication, trail)
-        self.take_rates()
-        self.kernel = make_memoryless(
-            spec.policy, self.queue, self.limited, self.speeds is not None
+        self.unit = scenario.mean_service
+        flow, batch = scenario.flow, scenario.batch
+        assert flow is not None
+        switches = Switches(
+            self.queue, self.limited, self.speeds is not None, flow.changes, batch is not None
         )
         rng = make_rng(self.streams[ARRIVALS_SEED])
-        self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds)
-
-    def go(self, rate: float, end: float, until: float, most: int) -> int:
-        return self.call(rate, self.workers, min(until, end), most)
-
-    def grow(self, code: int) -> None:
-        if code == NEEDS_SLOTS:
-            self.tasks = more_slots(self.tasks)
-        elif code == NEEDS_NODES:
-            self.tasks = more_nodes(self.tasks)
+        if scenario.servers.discipline == "ps":
+            self.kernel = make_curved(spec.policy, switches)
+            curve = scenario.servers.speed_curve(scenario.servers.last_change)
+            self.tasks = make_shared_tasks(self.lengths, curve, rng, self.speeds)
         else:
-            super().grow(code)
+            self.kernel = make_memoryless(spec.policy, switches)
+            self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds)
+        self.tasks = self.tasks._replace(inflow=make_inflow(batch), ticks=self._ticks())
+        self.pieces = Pieces(flow, self.unit, batch)
+
+    def _ticks(self) -> Ticks:
+        """Return the clock of the policy, in mean service times."""
+        clock, params = self.spec.policy.clock, dict(self.spec.params)
+        if clock is None:
+            return no_ticks()
+        asked = params.get("mode", "pull") == "push"
+        rng = make_rng(self.streams[CLOCK_SEED])
+        return make_ticks(clock, 1 / params["delta"], asked, self.lengths.size, rng)
+
+    def run(self, until: float, most: int) -> None:
+        until /= self.unit
+        while True:
+            rate, end = self.pieces.begin(self.tasks.inflow)
+            if self.pieces.over and until == np.inf:
+                return  # no more traffic and no more time asked for
+            code = self.call(rate, self.workers, min(until, end), most)
+            if code == REACHED:
+                if self.arrived() >= most or until <= end:
+                    return
+                self.pieces.now += 1
+                self.tally.now[PENDING] = np.nan  # drawn at the old rate; memory is not needed
+            elif code == NEEDS_SLOTS:
+                self.tasks = more_slots(self.tasks)
+            elif code == NEEDS_NODES:
+                shared = self.scenario.servers.discipline == "ps"
+                self.tasks = more_stamps(self.tasks) if shared else more_nodes(self.tasks)
+            else:
+                self.grow(code)

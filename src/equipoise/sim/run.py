@@ -109,26 +109,28 @@ def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[Policy
     if name in ("occupancy", "leap"):
         _refuse_uncounted(scenario, name, specs)
         return name if name == "occupancy" else f"leap(step={read_step(wanted, scenario, specs)!r})"
-    servers = scenario.servers
-    if servers.discipline == "ps" or servers.queue or scenario.messages.law is not None:
-        raise EquipoiseError(
-            "no kernel runs processor sharing, a queue at the dispatcher or delayed messages yet"
-        )
-    if name == "memoryless" and not scenario.memoryless:
-        raise EquipoiseError(
-            "the memoryless kernel needs exponential service and Poisson arrivals; use events"
-        )
+    why_not = _not_memoryless(scenario)
+    if name == "memoryless" and why_not:
+        raise EquipoiseError(f"the memoryless kernel {why_not}; use events")
     if name == "memoryless" and sized:
         raise PolicyMismatch(
             f"policy '{sized[0]}' must observe sizes, which the memoryless kernel does not know; "
             "use events"
         )
-    if name != "auto":
-        return name
-    if not scenario.memoryless or sized:
-        return "events"
-    counted = specs and uncounted(scenario) is None and all(spec.policy.ranked for spec in specs)
-    return "occupancy" if counted and servers.count >= MANY_SERVERS else "memoryless"
+    if name == "auto":
+        name = "events" if sized or why_not else "memoryless"
+        counted = specs and uncounted(scenario) is None
+        if name == "memoryless" and counted and scenario.servers.count >= MANY_SERVERS:
+            name = "occupancy" if all(spec.policy.ranked for spec in specs) else name
+    servers = scenario.servers
+    if name == "events" and (
+        servers.discipline == "ps" or servers.queue or scenario.messages.law is not None
+    ):
+        raise EquipoiseError(
+            "the events kernel runs no processor sharing, no queue at the dispatcher and no "
+            "delayed messages yet"
+        )
+    return name
 
 
 def uncounted(scenario: Scenario) -> str | None:
@@ -139,6 +141,9 @@ def uncounted(scenario: Scenario) -> str | None:
         return "messages that take no time and no queue at the dispatcher; use events"
     if not scenario.servers.identical:
         return "servers that are alike, without speeds; use memoryless"
+    assert scenario.flow is not None
+    if scenario.flow.changes or scenario.batch is not None:
+        return "tasks that come one by one, at rates that are constant by pieces; use memoryless"
     return None
 
 
@@ -175,6 +180,17 @@ def stated_error(scenario: Scenario, kernel: str, specs: Sequence[PolicySpec]) -
     changes = max(change_rate(scenario, spec) for spec in specs)
     step = float(given["step"])
     return f"leaps of {step:g} mean service times: {leap_error(step, changes)}"
+
+
+def _not_memoryless(scenario: Scenario) -> str | None:
+    """Return why the memoryless kernel cannot run a scenario, or None."""
+    if not scenario.memoryless:
+        return "needs exponential service and Poisson arrivals"
+    if scenario.servers.queue:
+        return "keeps no queue at the dispatcher"
+    if scenario.messages.law is not None:
+        return "does not know messages that take time"
+    return None
 
 
 def replicate(
