@@ -32,7 +32,7 @@ ANY = 2**62  # no bound on the number of tasks
 TIME, TASKS, UNEVEN, WAITS, WAITED, RESPONSES, RESPONDED, ARRIVALS, DEPARTURES, LOSSES = range(10)
 SUMS = 10
 
-DRIVERS: dict[str, type[Runner]] = {
+DRIVERS: dict[str, Callable[..., Runner]] = {
     "memoryless": MemorylessDriver,
     "events": EventsDriver,
     "occupancy": OccupancyDriver,
