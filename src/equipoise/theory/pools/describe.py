@@ -36,6 +36,7 @@ HORIZON = 30.0  # of a load that varies, mean service times
 NEAR = 3.0  # standard deviations of the load within which a whole number is felt
 OFTEN = 1e-3  # changes of the threshold per mean service time that deserve a word
 POINTS = 241
+MOST_STATES = 4_000_000  # for the rate of changes; some seconds
 PHASE_STEP = 6e-3  # with service in phases, which costs 100 times as much: good to about 1e-5
 
 
@@ -161,11 +162,10 @@ def describe(
         above the limit, ...
     """
     if policy not in POLICIES:
-        raise PolicyError(
-            f"policy = '{policy}' is not known here; known are: {', '.join(POLICIES)}"
-        )
-    n, fixed = whole(servers, "servers", 1), isinstance(load, int | float | np.number)
-    lam = check_load(float(load)) if fixed else None
+        known = ", ".join(POLICIES)
+        raise PolicyError(f"policy = '{policy}' is not known here; known are: {known}")
+    n = whole(servers, "servers", 1)
+    lam = check_load(float(load)) if isinstance(load, int | float | np.number) else None
     rate: Rate = Constant(lam / service.mean) if lam is not None else as_rate(load)
     shares = shares_from(start)
     learns, has_level = policy == "learning-threshold", "threshold" in policy
@@ -203,7 +203,7 @@ def describe(
         changes=_changes(lam, n, alpha, step, rule, service) if learns else None,
         spread=spread(n, lam) if lam is not None and even else None,
         loss=_loss(n, lam, limit, policy, final, step),
-        crossings=None if lam is not None else crossings(rate, float(path.times[-1]), step, service),
+        crossings=None if lam else crossings(rate, float(path.times[-1]), step, service),
         warnings=(),
     )  # fmt: skip
     object.__setattr__(answer, "warnings", tuple(_warnings(answer, limit)))
@@ -279,8 +279,12 @@ def _changes(lam, n, alpha, step, rule, service) -> float | None:
         return None
     if rule == "total":
         return pairs.total_changes(n, lam, step) / service.mean
-    known = step == 1 and service.phases == 1
-    return pairs.threshold_changes(n, lam, alpha) / service.mean if known else None
+    if step > 1 or service.phases > 1:
+        return None
+    try:
+        return pairs.threshold_changes(n, lam, alpha, MOST_STATES) / service.mean
+    except pairs.TooLarge:
+        return None
 
 
 def _loss(n, lam, limit, policy, final, step) -> float | None:
@@ -318,8 +322,9 @@ def _warnings(answer: PoolTheory, limit: int | None):
 
 
 def _about_learning(answer: PoolTheory):
-    lam, n, found = answer.load, answer.servers, answer.equilibria
+    lam, n, found, best = answer.load, answer.servers, answer.equilibria, answer.best_level
     assert lam is not None
+    assert best is not None
     deviation = math.sqrt(lam / n)
     multiple = answer.step * max(1, round(lam / answer.step))
     away = abs(lam - multiple) / deviation
@@ -337,9 +342,9 @@ def _about_learning(answer: PoolTheory):
     if len(found.possible) > 1 and not found.optimal:
         levels = ", ".join(str(level) for level in found.possible)
         yield (
-            f"with alpha = {found.alpha:.4g} the threshold may settle at any of {levels}, depending "
-            f"on where it comes from; alpha > {lam / (answer.best_level + answer.step):.4g} "
-            f"leaves only {answer.best_level}"
+            f"with alpha = {found.alpha:.4g} the threshold may settle at any of {levels}, "
+            f"depending on where it comes from; alpha > {lam / (best + answer.step):.4g} leaves "
+            f"only {best}"
         )
     firm = found.thetas[-1]
     shaky = math.sqrt(max(firm * (1 - firm), 0.0) / n)

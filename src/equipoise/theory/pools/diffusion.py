@@ -1,7 +1,7 @@
 """How far n pools are from the limit: deviations of order n^(-1/2) around the balanced state.
 
-Under jsq and under the threshold l = K = floor(lam) alike, with q(i) the fraction of pools that have
-at least i tasks:
+Under jsq and under the threshold l = K = floor(lam) alike, with q(i) the fraction of pools that
+have at least i tasks:
 
 *lam not whole*: hardly a pool has fewer than K or more than K + 1, and
 Z = sqrt(n) (q(K+1) - (lam - K)) tends to the Ornstein-Uhlenbeck process
@@ -14,9 +14,9 @@ Q = sqrt(n) q(K+1) tend to
     dM = -(M + K Q) dt + sqrt(2 K) dW + dV,       dQ = dV - (K + 1) Q dt,
 
 V the least non-decreasing process that keeps M >= 0. Then Q - M is Ornstein-Uhlenbeck with variance
-K at rest, E M = E Q, and E dV/dt = (K + 1) E Q: the tasks per unit of time, over sqrt(n), that find
-nothing missing. At finite n the pair is the chain of pairs.py; means at rest are those of the chain,
-extrapolated in n^(-1/2).
+K at rest, E M = E Q, and E dV/dt = (K + 1) E Q: the tasks per unit of time, over sqrt(n), that
+find nothing missing. At finite n the pair is the chain of pairs.py; means at rest are those of the
+chain, extrapolated in n^(-1/2).
 Source: Goldsztajn et al. 2022, Theorems 3 and 4, after Mukherjee, Borst, van Leeuwaarden, Whiting
 (2016); the equations are worked out here from the chain. Whether l = K - 1 has the same limit at
 whole lam is not known.
@@ -36,6 +36,7 @@ from .offered_load import check_times
 from .pairs import pair_law
 from .states import check_load, whole
 
+MOST_SOLVED = 10_000  # tasks in all
 FELT = 4.0  # standard deviations of the load
 SIZES = (256, 1024, 4096, 16384)  # n, each four times the last: n^(-1/2) halves
 
@@ -67,22 +68,26 @@ def spread(servers: int, load: float) -> Spread:
 
     Away from whole numbers q(K+1) alone varies, and is Normal(lam - K, lam / n). Within 4 standard
     deviations of a whole number k the exact chain of tasks missing below k and pools with k + 1 is
-    solved at this n; thresholds that learn the load are like jsq then, fixed ones differ.
+    solved at this n; thresholds that learn the load are like jsq then, fixed ones differ. Beyond
+    10,000 tasks it is solved for 10,000 at the same distance from k in standard deviations.
 
     Raises
     ------
     EquipoiseError
-        If servers < 1 or load is not > 0, or the chain would be too large (n above 10^6 or so).
+        If servers < 1 or load is not > 0.
     """
     n, load = whole(servers, "servers", 1), check_load(load)
     sd, k = math.sqrt(load / n), max(1, math.floor(load + 0.5))
     if abs(load - k) >= FELT * sd:
         return Spread(n, load, sd, sd, k, 0.0)
-    law = pair_law(n, load, k)
-    missing, beyond = max(0.0, n * (k - load)), max(0.0, n * (load - k))
+    m = min(n, math.ceil(MOST_SOLVED / k))
+    off, shrunk = (load - k) * math.sqrt(n / m), math.sqrt(m / n)
+    law = pair_law(m, k + off, k)
+    missing, beyond = max(0.0, -m * off), max(0.0, m * off)
     square = law.missing_square - 2 * missing * law.missing + missing**2
     square += law.beyond_square - 2 * beyond * law.beyond + beyond**2
-    return Spread(n, load, sd, math.sqrt(square) / n, k, max(0.0, law.beyond - beyond) / n)
+    misplaced = max(0.0, law.beyond - beyond)
+    return Spread(n, load, sd, shrunk * math.sqrt(square) / m, k, shrunk * misplaced / m)
 
 
 def autocorrelation(lag: Any) -> Any:

@@ -4,7 +4,8 @@ q(i) is the fraction of pools with at least i tasks, q(0) = 1. As their number g
 
     dq(i)/dt = lam p_i - i (q(i) - q(i+1)),      i >= 1,
 
-p_i the probability that a task goes to a pool with exactly i - 1. Under a threshold l, h = l + step:
+p_i the probability that a task goes to a pool with exactly i - 1. Under a threshold l, with
+h = l + step,
 
     q(l) < 1             p_i = (q(i-1) - q(i)) / (1 - q(l))                        1 <= i <= l
     q(l) = 1, q(h) < 1   p_l = l (1 - q(l+1)) / lam, which keeps q(l) = 1, and
@@ -12,9 +13,9 @@ p_i the probability that a task goes to a pool with exactly i - 1. Under a thres
     q(h) = 1             p_h = h (1 - q(h+1)) / lam, which keeps q(h) = 1, and
                          p_i = (1 - p_h) (q(i-1) - q(i))                           i > h
 
-as long as p_l, p_h <= 1; else q(l), q(h) leave 1 at once. Under jsq all tasks that are not needed to
-keep the lowest level full go one above it; under jsq-d, p_i = q(i-1)^d - q(i)^d. In all of them the
-tasks per pool are
+as long as p_l, p_h <= 1; else q(l), q(h) leave 1 at once. Under jsq all tasks that are not needed
+to keep the lowest level full go one above it; under jsq-d, p_i = q(i-1)^d - q(i)^d. In all of them
+the tasks per pool are
 
     u(t) = rho(t) + u(0) e^-t,      rho the offered load from empty; lam (1 - e^-t) at constant lam.
 
@@ -30,8 +31,8 @@ scheme sets l = step floor(u / step).
 *Coxian service*: the same scheme on shares by the tasks in each phase; the first phase is where a
 task starts. Costs memory and time as the number of ways to place up to B tasks in all phases.
 
-Source: Goldsztajn et al. 2022, section 3, eq. (2), Theorem 1; steps beyond 1, time-varying rates and
-Coxian service: Goldsztajn, Borst, van Leeuwaarden 2025; the scheme is worked out here.
+Source: Goldsztajn et al. 2022, section 3, eq. (2), Theorem 1; steps beyond 1, time-varying rates
+and Coxian service: Goldsztajn, Borst, van Leeuwaarden 2025; the scheme is worked out here.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ the number of tasks in the system: l = step floor(u / step).
 
     m step <= l <= lam / alpha        (one step less below if lam / step is whole)
 
-the lower end since h < lam fills all pools to h in finite time, the upper since alpha < q(l) <= u/l.
+the lower end since h < lam fills all pools to h in finite time, the upper since alpha < q(l) and
+q(l) <= u / l.
 A level above lam is kept only if theta_l(lam) >= alpha, theta_l the fraction of full pools in the
 stationary law (stationary.py); that law is reached from all starts tried, not proved. Several
 possible levels mean hysteresis: a rising load leaves l at lam = h, a falling one where
@@ -29,8 +30,8 @@ allows only m step and the next above, for all loads up to max.
 
 After t0 every level above m step has q(l) <= alpha; from then on all tasks go to pools below m step
 while l < m step, so their mass w has w' >= lam - w. From empty it is exact: l reaches k at
-log(lam / (lam - k)), the time at which u = k. Finite n exceeds a tight bound about half of the time,
-by about sqrt(k / n) / (lam - k).
+log(lam / (lam - k)), the time at which u = k. Finite n exceeds a tight bound about half of the
+time, by about sqrt(k / n) / (lam - k).
 
 *Messages*: a change is announced to all; the pools answer with their colour. Going up those below
 the new h do, n (1 - q(h)); going down those below the old l, n (1 - q(l)).

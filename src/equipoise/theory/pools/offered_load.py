@@ -184,8 +184,8 @@ class Coxian:
             raise EquipoiseError(f"mu = {self.mu} must be one or more numbers > 0, a phase each")
         if len(self.p) != len(self.mu) - 1 or not all(0 <= p <= 1 for p in self.p):
             raise EquipoiseError(
-                f"p = {self.p} must be {len(self.mu) - 1} probabilities, one between each phase and "
-                "the next"
+                f"p = {self.p} must be {len(self.mu) - 1} probabilities, one between each phase "
+                "and the next"
             )
 
     @property

@@ -16,18 +16,20 @@ whatever else the state is:
 If pools hold at most K + 1 tasks and tasks are lost when all are full, the chain with arrivals lost
 at M = 0, Q = n is exact: this is the coupled system from which the diffusion limits are proved.
 
-The threshold that learns adds one bit. With k = K, in both of its states (l = k - 1 and l = k) a task
-goes to a pool below k while there is one, so M and Q still move as above; the threshold goes up at an
-arrival that finds at most one yellow token (M <= 1), and down at one that finds at least
+The threshold that learns adds one bit. With k = K, in both of its states (l = k - 1 and l = k) a
+task goes to a pool below k while there is one, so M and Q still move as above; the threshold goes
+up at an arrival that finds at most one yellow token (M <= 1), and down at one that finds at least
 (1 - alpha) n pools below k. How many pools that is follows from M where missing tasks are one to a
-pool; deeper ones are counted by the law of the resting point with the same M.
+pool; deeper ones are counted by the law of the resting point with the same M. Here no task is lost:
+Q counts tasks beyond k, and with all pools above k, Q > n, one of all tasks leaves at rate
+n k + Q.
 
 *How it is solved*: Q rises only from M = 0, so the levels Q >= j are entered at one state. The
 stationary measure of a level, given a unit inflow there, follows from that of the level above by a
 banded solve, from the top down; a pass up joins the levels. All terms are positive, so fluxes of
 10^-30 keep their digits. O(M Q) in time; n = 10^5 takes seconds.
-Source: the coupling, Mukherjee, Borst, van Leeuwaarden, Whiting (2016), as used by Goldsztajn et al.
-2022, Theorems 3 and 4; the chain and its solution are worked out here.
+Source: the coupling, Mukherjee, Borst, van Leeuwaarden, Whiting (2016), as used by Goldsztajn et
+al. 2022, Theorems 3 and 4; the chain and its solution are worked out here.
 """
 
 from __future__ import annotations
@@ -43,8 +45,12 @@ from .stationary import load_with
 
 MOST_STATES = 60_000_000  # about 10 s
 MOST_KEPT = 4_000_000  # states of which the whole law is kept
-NEVER = 8.0  # standard deviations of the load that are never bridged: below 10^-14
+NEVER = 8.0  # standard deviations of the tasks in the system that are never bridged
 FAR = 10.0  # standard deviations that are kept around the mean
+
+
+class TooLarge(EquipoiseError):
+    """A chain with more states than can be solved in reasonable time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,40 +98,46 @@ def pair_law(servers: int, load: float, level: int | None = None) -> PairLaw:
     n, load = whole(servers, "servers", 1), check_load(load)
     level = whole(math.floor(load) if level is None else level, "level", 0)
     chain = _Chain(n, load, level)
-    chain.down()
-    return chain.up()
+    return chain.solve()
 
 
-def threshold_changes(servers: int, load: float, alpha: float) -> float:
+def threshold_changes(servers: int, load: float, alpha: float, most: int = MOST_STATES) -> float:
     """Return how often the learning threshold moves, per mean service time, in the long run.
 
-    Moves up and down are counted, between all l = k - 1 and k with k next to the load; step 1,
-    exponential service, either rule of the token scheme. Exact but for pools with k + 2 tasks and
-    missing tasks that are more than one to a pool. Against simulations (moves per unit of time):
+    Moves up and down are counted, between all levels; step 1, exponential service, either rule of
+    the token scheme. Exact but for missing tasks that are more than one to a pool and, in small
+    fleets, pools that are not yet level with the rest after a move. Against simulations (moves per
+    unit of time, +- one standard error):
 
-        n = 100, load 2.9, alpha 0.97   10.90    10.68 +- 0.06
-        n = 100, load 3.1, alpha 0.97   22.02    21.77 +- 0.06
-        n = 400, load 2.9, alpha 0.97    2.19     2.10 +- 0.04
-        n =  60, load 2.5, alpha 0.9     0.93     0.85 +- 0.01
+        n = 100, load  2.9, alpha 0.97   10.48    10.68 +- 0.06
+        n = 100, load  3.1, alpha 0.97   21.68    21.77 +- 0.06
+        n = 400, load  2.9, alpha 0.97    2.19     2.10 +- 0.04
+        n =  60, load  2.5, alpha 0.9     0.92     0.85 +- 0.01
+        n =  50, load 10.5, alpha 10/11  12.11    11.29 +- 0.16
+        n =  30, load  5.5, alpha 0.85    3.05     3.92 +- 0.02
 
     Raises
     ------
     EquipoiseError
-        As `pair_law`; and if alpha is not between 0 and 1 - 1/n.
+        If load is not > 0 or alpha not between 0 and 1 - 1/n. `TooLarge` if the chains have more
+        than `most` states; a million take about a second.
     """
     n, load = whole(servers, "servers", 1), check_load(load)
     alpha = check_alpha(alpha, n)
-    levels = range(max(1, math.floor(load) - 1), math.floor(load) + 3)
-    near = [k for k in levels if abs(k - load) * math.sqrt(n / load) < NEVER]
-    return sum(_moves(n, load, alpha, k) for k in near)
-
-
-def _moves(n: int, load: float, alpha: float, level: int) -> float:
-    """Moves between `level` - 1 and `level`, both ways, per unit of time."""
-    chain = _Chain(n, load, level, missing_at(n, level, alpha))
-    chain.down()
-    chain.up()
-    return 2 * chain.raised
+    away = NEVER * math.sqrt(load / n)
+    first = max(1, min(math.floor(load) - 1, math.ceil(load - away)))
+    chains = []
+    for level in range(first, math.floor(load + away) + 1):
+        lower = missing_at(n, level, alpha)
+        # else so many are never missing
+        if lower <= max(0.0, n * (level - load)) + NEVER * math.sqrt(n * load) + 30:
+            chains.append(_Chain(n, load, level, lower))
+            most -= chains[-1].states
+            if most < 0:
+                raise TooLarge(f"{n} servers at load {load:g} make chains of too many states")
+    for chain in chains:
+        chain.solve()
+    return 2 * sum(chain.raised for chain in chains)
 
 
 def total_changes(servers: int, load: float, step: int = 1) -> float:
@@ -163,26 +175,39 @@ class _Chain:
         self.n, self.load, self.level, self.lower = n, load, level, lower
         excess, away = n * (load - level), FAR * math.sqrt(n * load) + 30
         self.lowest = max(0, math.floor(excess - away))
-        self.highest = min(n, math.ceil(max(excess, 0) + away))
-        least = max(0.0, -excess) + away
-        self.most = min(n * level, math.ceil(max(least, (lower or 0) + away)))  # M
+        self.highest = math.ceil(max(excess, 0) + away)
+        if lower is None:
+            self.highest = min(n, self.highest)
+        self.most = min(n * level, math.ceil(max(0.0, -excess) + away))  # M
         self.modes = 1 if lower is None else 2
         levels = self.highest - self.lowest + 1
         size = (self.most + 1) * self.modes * levels
         if size > MOST_STATES:
-            raise EquipoiseError(
+            raise TooLarge(
                 f"{n} servers at load {load:g} make a chain of {size:.2g} states; at most "
                 f"{MOST_STATES:.2g} can be solved: ask about fewer servers"
             )
         self.m = np.repeat(np.arange(self.most + 1), self.modes)
         self.raised = 0.0  # how often the threshold goes up, per unit of time
+        self.states = size
+
+    def solve(self) -> PairLaw:
+        """From the top down, then up again."""
+        levels = self.highest - self.lowest + 1
         self.found = np.zeros((levels, 5))  # of each level given a unit inflow: see `sums`
-        self.kept = np.zeros((levels, len(self.m))) if size <= MOST_KEPT else None
+        keep = self.states <= MOST_KEPT and self.modes == 1
+        self.kept = np.zeros((levels, len(self.m))) if keep else None
+        self.down()
+        return self.up()
 
     def sums(self, b: np.ndarray) -> np.ndarray:
         """Mass, M, M^2, M = 0, and where the next arrival raises the threshold."""
         rises = b[0::2][:2].sum() if self.modes == 2 else 0.0
         return np.array([b.sum(), self.m @ b, self.m**2 @ b, b[: self.modes].sum(), rises])
+
+    def fall(self, q: int) -> float:
+        """The rate from level q to q - 1."""
+        return (self.level + 1) * q if q <= self.n else self.n * self.level + q
 
     def band(self, q: int) -> tuple[int, np.ndarray]:
         """(width w, minus the generator within level q, transposed, as a band of 2 w + 1 rows)."""
@@ -190,7 +215,7 @@ class _Chain:
         came, width = n * self.load, 1 if modes == 1 else 3
         more = np.maximum(n * k - self.m - k * q, 0.0)
         more[-modes:] = 0.0
-        out = more + (k + 1) * q * (q > self.lowest) + came * (self.m > 0)
+        out = more + self.fall(q) * (q > self.lowest) + came * (self.m > 0)
         if q < self.highest:
             out[:modes] += came  # to level q + 1
         band = np.zeros((2 * width + 1, size))
@@ -201,7 +226,7 @@ class _Chain:
             return width, band
         origin = np.arange(2, size)
         high = origin % 2 == 1
-        to_high = np.where(high, self.m[2:] < self.lower, self.m[2:] <= 1)
+        to_high = np.where(high, self.m[2:] < (self.lower or 0), self.m[2:] <= 1)
         target = 2 * (self.m[2:] - 1) + to_high
         band[width + target - origin, origin] = -came
         if q == self.highest:  # lost, but it has seen the tokens: what is low there goes up
@@ -219,7 +244,7 @@ class _Chain:
         above = np.zeros(size)
         for q in range(self.highest, self.lowest - 1, -1):
             width, band = self.band(q)
-            both = np.column_stack((enter, (self.level + 1) * (q + 1) * above))
+            both = np.column_stack((enter, self.fall(q + 1) * above))
             w, y = solve_banded((width, width), band, both, overwrite_ab=True).T
             if q == self.lowest and q < self.highest:
                 b = y  # nothing enters from below: per unit that leaves upwards
@@ -242,9 +267,7 @@ class _Chain:
         weight /= weight @ self.found[:, 0]
         q = self.lowest + np.arange(levels)
         mass, missing, square, none, rises = self.found.T
-        law = None
-        if self.kept is not None and self.modes == 1:
-            law = (self.kept * weight[:, None]).T
+        law = None if self.kept is None else (self.kept * weight[:, None]).T
         if self.modes == 2:
             self.raised = came * float(weight @ rises)
         beyond = float(weight @ (q * mass))

@@ -5,8 +5,8 @@ Poisson(r) law restricted to a range of levels, r being fixed by the mean:
 
     pi(j) = (r^j / j!) / sum_{k=a}^{b} r^k / k!,     a <= j <= b,     sum_j j pi(j) = lam.
 
-    too high   l > lam         a, b = 0, l      r = lam / (1 - theta), theta = q(l) = pi(l), which is
-                                                ErlangB(l, r): the share of full "lines"
+    too high   l > lam         a, b = 0, l      r = lam / (1 - theta), theta = q(l) = pi(l),
+                                                which is ErlangB(l, r)
     right      l <= lam <= h   a, b = l, h      r = rate per pool below h; step = 1: pi(h) = lam - l
     too low    h < lam         a, b = h, inf    r = lam - h pi(h): what goes to every pool at random
 
