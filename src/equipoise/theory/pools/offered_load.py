@@ -54,7 +54,9 @@ class Constant:
     """The same rate for ever."""
 
     rate: float  # tasks per pool and mean service time
-    breaks: np.ndarray = field(default_factory=lambda: np.empty(0), init=False, repr=False)
+    breaks: np.ndarray = field(
+        default_factory=lambda: np.empty(0), init=False, repr=False, compare=False
+    )
     panel: float = field(default=math.inf, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -72,7 +74,9 @@ class Sinusoid:
     amplitude: float
     omega: float
     phase: float = 0.0
-    breaks: np.ndarray = field(default_factory=lambda: np.empty(0), init=False, repr=False)
+    breaks: np.ndarray = field(
+        default_factory=lambda: np.empty(0), init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         _nonnegative(self.mean, "mean")
@@ -210,10 +214,8 @@ class Coxian:
         """Return P(S > age), like `ages`, float64 of any shape."""
         if self.phases == 1:
             return np.exp(-self.mu[0] * ages)
-        from scipy.linalg import expm  # wanted only for service in phases
-
         kinds, kind = np.unique(np.round(ages, 13), return_inverse=True)
-        left = expm(self.generator * kinds[:, None, None])[:, 0, :].sum(axis=1)
+        left = _exponential(self.generator, kinds)[:, 0, :].sum(axis=1)
         return left[kind].reshape(np.shape(ages))
 
     @property
@@ -347,10 +349,25 @@ def _propagators(service: Coxian, widths: np.ndarray) -> tuple[np.ndarray, np.nd
     if service.phases == 1:
         powers = np.exp(-service.mu[0] * spans)[..., None, None]
     else:
-        from scipy.linalg import expm  # wanted only for service in phases
-
-        powers = expm(service.generator * spans[..., None, None])
+        powers = _exponential(service.generator, spans)
     return powers[:, 0], powers[:, 1:, 0, :]
+
+
+def _exponential(generator: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """Return e^{G t}, float64[..., K, K], for all times at once.
+
+    By its series at t / 2^s, squared s times. scipy's takes them one by one, 0.1 ms to 8 ms each.
+    """
+    norm = np.abs(generator).sum(axis=1).max() * np.abs(times).max(initial=0.0)
+    halvings = max(0, math.ceil(math.log2(max(norm, 1e-300) / 0.25)))
+    small = generator * (np.asarray(times) / 2**halvings)[..., None, None]
+    total = term = np.broadcast_to(np.eye(len(generator)), small.shape).copy()
+    for k in range(1, 15):  # 0.25^15 / 15! = 7e-22
+        term = term @ small / k
+        total = total + term
+    for _ in range(halvings):
+        total = total @ total
+    return total
 
 
 def _first(size: int) -> np.ndarray:
@@ -364,11 +381,8 @@ def _nonnegative(value: float, name: str) -> None:
 
 def _ascending(values: Sequence[float], name: str) -> np.ndarray:
     array = np.asarray(values, dtype=float)
-    if (
-        array.ndim != 1
-        or not len(array)
-        or not np.isfinite(array).all()
-        or (np.diff(array) <= 0).any()
-    ):
+    if array.ndim != 1 or not array.size or not np.isfinite(array).all():
+        raise EquipoiseError(f"{name} must be numbers, at least one")
+    if (np.diff(array) <= 0).any():
         raise EquipoiseError(f"{name} must ascend")
     return array
