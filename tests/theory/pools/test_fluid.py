@@ -252,9 +252,7 @@ LAST_CHANGE = [  # load, alpha, start, level, when, to within
 
 
 @pytest.mark.parametrize(("load", "alpha", "start", "level", "when", "within"), LAST_CHANGE)
-def test_the_threshold_is_right_for_good_at_the_known_time(
-    load, alpha, start, level, when, within
-):
+def test_the_threshold_is_right_for_good_at_the_known_time(load, alpha, start, level, when, within):
     path = fluid.learning(load, [12.0], alpha, level=level, start=start)
 
     assert path.levels[-1] == math.floor(load)

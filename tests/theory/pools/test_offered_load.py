@@ -1,5 +1,6 @@
 """Offered loads against closed forms, and against the definition by an ordinary integrator."""
 
+import itertools
 import math
 
 import numpy as np
@@ -54,9 +55,7 @@ def test_a_constant_rate_fills_like_one_minus_e_to_the_minus_t():
     )
 
 
-@given(
-    a=st.floats(1, 9), part=st.floats(-1, 1), w=st.floats(0.1, 20), mu=st.floats(0.3, 4)
-)
+@given(a=st.floats(1, 9), part=st.floats(-1, 1), w=st.floats(0.1, 20), mu=st.floats(0.3, 4))
 def test_a_sinusoid_has_the_known_load(a, part, w, mu):
     b = a * part
     t = TIMES
@@ -160,7 +159,7 @@ def test_what_came_in_a_step_is_what_its_definition_says(rate, service):
     known = [
         quad(lambda s, b=b: float(rate.at(np.array(s))) * float(service.survival(np.array(b - s))),
              a, b, points=[0.05, 0.13])[0]
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
+        for a, b in itertools.pairwise(edges)
     ]  # fmt: skip
 
     assert arrival_masses(rate, edges, service) == pytest.approx(known, abs=1e-9)

@@ -57,8 +57,8 @@ def test_distance_is_euclidean_and_counts_levels_that_one_side_lacks():
 
 def test_a_start_is_empty_a_number_fractions_by_level_or_shares():
     assert shares_from("empty").tolist() == [1]
-    assert shares_from(3)[:4].tolist() == [0, 0, 0, 1]
-    assert shares_from(2.25)[:4].tolist() == [0, 0, 0.75, 0.25]
+    assert shares_from(3).tolist() == [0, 0, 0, 1]
+    assert shares_from(2.25).tolist() == [0, 0, 0.75, 0.25]
     assert shares_from({0: 0.5, 4: 0.5}).tolist() == [0.5, 0, 0, 0, 0.5]
     assert shares_from(np.array([0.25, 0.75])).tolist() == [0.25, 0.75]
 

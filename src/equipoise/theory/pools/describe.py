@@ -217,6 +217,8 @@ def _alpha(n: int, alpha: float | None, max_load: float | None) -> float:
         raise PolicyError("alpha and max_load say the same thing twice; give one of them")
     if max_load is not None:
         check_load(max_load)
+    if n < 2:  # says that one server has nothing to learn, rather than what is wrong with alpha
+        check_alpha(0.5, n)
     return check_alpha(alpha_of(n, alpha, max_load), n)
 
 

@@ -100,6 +100,7 @@ def shares_from(start: Any) -> np.ndarray:
         raise EquipoiseError(
             f"start: the fractions of pools add to {shares.sum():.9g}; they must add to 1"
         )
+    shares = shares[: np.flatnonzero(shares)[-1] + 1]
     return shares / shares.sum()
 
 
