@@ -10,7 +10,7 @@ import pytest
 
 from equipoise.cli.main import COMMANDS, cli
 from equipoise.policies import POLICIES
-from equipoise.theory.limits import LIMITS
+from equipoise.theory.limits import LIMITS, POOL_LIMITS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -49,11 +49,11 @@ def test_no_page_tells_of_a_policy_that_is_gone():
     assert {page.stem for page in (DOCS / "policies").glob("*.md")} == set(POLICIES)
 
 
-@pytest.mark.parametrize("name", LIMITS)
-def test_every_limit_is_named_on_its_policys_page(name):
-    page = (DOCS / "policies" / f"{name}.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("limit", [*LIMITS.values(), *POOL_LIMITS.values()])
+def test_every_limit_is_named_on_its_policys_page(limit):
+    page = (DOCS / "policies" / f"{limit.policy}.md").read_text(encoding="utf-8")
 
-    assert LIMITS[name].drift.__module__ in page
+    assert limit.drift.__module__ in page
     assert "rest_point" in page
 
 
@@ -89,6 +89,20 @@ def test_every_command_shown_is_one_that_the_command_line_accepts(line):
 
     assert command is not None
     command.make_context(name, arguments)
+
+
+def test_the_page_on_pools_says_what_theory_answers():
+    page = (DOCS / "theory-pools.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names = {}
+    exec(code, names)
+    answer = names["answer"]
+
+    for line in re.findall(r"^answer\.(\w+) +# ([\d.]+)", code, re.MULTILINE):
+        said = line[1].rstrip(".")
+        digits = len(said.partition(".")[2])
+        assert f"{getattr(answer, line[0]):.{digits}f}" == said, line
+    assert answer.warnings[0].startswith("load 7.3 is 1.6 standard deviations")
 
 
 def test_there_are_commands_to_check():
