@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ...errors import EquipoiseError
@@ -24,7 +25,7 @@ from .synchronous import settled_idle_only, sujsq_det, sujsq_exp
 
 NO_WAIT = 1e-9  # mean waits below are none
 MOST_LEVELS = 1000  # that a period may fill: their number is 1 over the messages per task
-MOST_KEPT = 100  # the same where only idle servers tell: their state is a matrix
+MOST_KEPT = 40  # the same where only idle servers tell: their state is a matrix
 
 
 @dataclass(frozen=True)
@@ -182,14 +183,14 @@ def _option(rest: Equilibrium, mode: str) -> Option:
 
 
 def _solve(scheme: str, load: float, delta: float, idle_only: bool) -> Equilibrium | None:
-    """Return the equilibrium; None where levels do not settle."""
+    """Return the equilibrium; None if there is none. Whether a fleet comes to it is not checked."""
     if scheme == "sujsq-exp":
         return sujsq_exp(load, delta, idle_only=idle_only, periods=500)
     if scheme == "aujsq-exp":
         return aujsq_exp(load, delta, idle_only=idle_only)
     if scheme == "aujsq-det":
         return aujsq_det(load, delta, idle_only=idle_only)
-    return settled_idle_only(load, delta) if idle_only else sujsq_det(load, delta)
+    return settled_idle_only(load, delta, checked=False) if idle_only else sujsq_det(load, delta)
 
 
 def _tuned(
@@ -219,32 +220,33 @@ def _spending(
     """Return the scheme of idle servers at equal gaps that spends the budget, or leaves no wait.
 
     How many are found idle follows from delta, so that delta is searched for, downwards from where
-    nobody waits. None if the levels cease to settle on the way.
+    nobody waits. Budgets of 1/2, 1/3, ... of a message are where a period ends just as a level
+    does: the messages have a kink or a jump there, so the search is cut short and what comes
+    nearest from below is taken. None if the levels settle nowhere near.
     """
     from scipy.optimize import brentq
 
-    seen: dict[float, Equilibrium] = {}
+    seen: list[Equilibrium] = []
 
     def surplus(delta: float) -> float:
         rest = _solve(scheme, load, delta, True)
         if rest is None:
             raise _Unsettled
-        seen[delta] = rest
+        seen.append(rest)
         return rest.messages(mode) / budget - 1
 
     high = low = enough
-    try:
+    with suppress(_Unsettled):
         while surplus(low) > 1e-9:
             low, high = low * 0.7, low
         if low < enough:
-            low = brentq(surplus, low, high, xtol=1e-300, rtol=1e-7)
-    except _Unsettled:
-        return None
-    # within rounding of the budget, and on the right side of a jump
-    return max(
-        (rest for rest in seen.values() if rest.messages(mode) <= budget * (1 + 1e-6)),
-        key=lambda rest: rest.delta,
-    )
+            brentq(surplus, low, high, xtol=1e-300, rtol=1e-7, maxiter=10, disp=False)
+    within = [rest for rest in seen if 0.9 < rest.messages(mode) / budget <= 1 + 1e-6]
+    within.sort(key=lambda rest: -rest.delta)
+    if scheme == "aujsq-det":
+        return within[0] if within else None
+    checked = (settled_idle_only(load, rest.delta) for rest in within[:3])
+    return next((rest for rest in checked if rest is not None), None)
 
 
 class _Unsettled(Exception):
