@@ -1,6 +1,7 @@
 """The best policy for so many messages per task: within the budget, and better than the rest."""
 
 import math
+from functools import lru_cache
 
 import pytest
 
@@ -15,6 +16,7 @@ from equipoise.theory.sparse import (
     sujsq_det,
 )
 
+ask = lru_cache(recommend)  # several tests look at the same answer
 QUESTIONS = [
     (0.8, 0.3, "pull"),
     (0.7, 0.1, "pull"),
@@ -27,7 +29,7 @@ QUESTIONS = [
 
 @pytest.mark.parametrize(("load", "budget", "mode"), QUESTIONS)
 def test_all_options_are_within_the_budget_and_the_first_waits_least(load, budget, mode):
-    answer = recommend(load, budget, mode=mode)
+    answer = ask(load, budget, mode=mode)
 
     waits = [option.mean_wait for option in answer.options]
     assert waits[1:] == sorted(waits[1:]) or waits[0] < 1e-9
@@ -40,7 +42,7 @@ def test_all_options_are_within_the_budget_and_the_first_waits_least(load, budge
 @pytest.mark.parametrize(("load", "budget", "mode"), QUESTIONS)
 def test_options_wait_as_long_as_their_scheme_does_at_their_delta(load, budget, mode):
     """Within what the six digits of delta leave open."""
-    for option in recommend(load, budget, mode=mode).options:
+    for option in ask(load, budget, mode=mode).options:
         parameters = dict(option.parameters)
         if "delta" not in parameters:
             continue
@@ -53,7 +55,7 @@ def test_options_wait_as_long_as_their_scheme_does_at_their_delta(load, budget, 
 
 
 def test_the_answer_for_load_0_8_and_0_3_messages_per_task():
-    answer = recommend(0.8, 0.3)
+    answer = ask(0.8, 0.3)
     waits = {option.label: option.mean_wait for option in answer.options}
     all_tell = sujsq_det(0.8, 0.24).mean_wait
 
@@ -73,7 +75,7 @@ def test_the_answer_for_load_0_8_and_0_3_messages_per_task():
 
 
 def test_one_message_per_task_is_enough_for_no_wait():
-    answer = recommend(0.9, 1.0)
+    answer = ask(0.9, 1.0)
 
     assert answer.best.label == "jiq"
     assert answer.best.mean_wait == 0
@@ -84,7 +86,7 @@ def test_one_message_per_task_is_enough_for_no_wait():
 
 
 def test_without_messages_round_robin_is_best():
-    answer = recommend(0.9, 0)
+    answer = ask(0.9, 0)
 
     assert [option.label for option in answer.options] == ["round-robin", "random"]
     assert answer.marginal == 0
@@ -92,21 +94,21 @@ def test_without_messages_round_robin_is_best():
 
 def test_next_to_no_messages_are_worth_less_than_taking_turns():
     """Rare synchronous updates leave a little more wait than round robin."""
-    answer = recommend(0.7, 0.01)
+    answer = ask(0.7, 0.01)
 
     assert answer.best.label == "round-robin"
-    assert recommend(0.7, 0.1).best.policy == "sujsq-det"
+    assert ask(0.7, 0.1).best.policy == "sujsq-det"
 
 
 @pytest.mark.parametrize("load", [0.5, 0.9])
 def test_more_messages_never_make_the_best_wait_longer(load):
-    waits = [recommend(load, budget).best.mean_wait for budget in (0, 0.2, 0.6, 1.0)]
+    waits = [ask(load, budget).best.mean_wait for budget in (0, 0.2, 0.6, 1.0)]
 
     assert waits == sorted(waits, reverse=True)
 
 
 def test_where_servers_only_answer_jiq_is_out_and_an_update_costs_two():
-    answer = recommend(0.9, 4.0, mode="push")
+    answer = ask(0.9, 4.0, mode="push")
     waits = {option.label: option.mean_wait for option in answer.options}
 
     assert "jiq" not in waits
@@ -125,7 +127,7 @@ def test_one_message_per_task_beats_the_four_of_two_choices(load):
 
 @pytest.mark.parametrize("load", [0.5, 0.9])
 def test_random_gaps_are_an_option_and_worse_than_equal_ones(load):
-    answer = recommend(load, 0.5, random_gaps=True)
+    answer = ask(load, 0.5, random_gaps=True)
     best = {}
     for option in answer.options:
         best.setdefault((option.policy, ("idle_only", "true") in option.parameters), option)
@@ -137,7 +139,7 @@ def test_random_gaps_are_an_option_and_worse_than_equal_ones(load):
 
 
 def test_the_margin_is_the_slope_of_the_wait():
-    answer = recommend(0.7, 0.1)
+    answer = ask(0.7, 0.1)
     h = 7e-4  # one message per task in a hundred
     slope = (sujsq_det(0.7, 0.07).mean_wait - sujsq_det(0.7, 0.07 + h).mean_wait) / (h / 0.7)
 
@@ -146,8 +148,8 @@ def test_the_margin_is_the_slope_of_the_wait():
 
 
 def test_schemes_without_an_answer_are_named_with_the_reason():
-    assert "do not settle" in recommend(0.7, 0.1).left_out[0]
-    few = recommend(0.7, 1e-4)
+    assert "do not settle" in ask(0.7, 0.1).left_out[0]
+    few = ask(0.7, 1e-4)
     assert few.best.label == "round-robin"
     assert all("levels" in reason for reason in few.left_out)
 

@@ -97,8 +97,8 @@ def recommend(
     mode
         "pull": servers may tell of their own accord. "push": they only answer.
     random_gaps
-        Whether sujsq-exp is among the options. It waits longer than sujsq-det with as many
-        messages, and must be averaged over random gaps: seconds, where the rest takes less.
+        Whether sujsq-exp is among the options. It was always seen to wait longer than sujsq-det
+        with as many messages, and must be averaged over random gaps, which takes seconds.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def recommend(
     --------
     >>> answer = recommend(0.8, 0.3)
     >>> answer.best.policy, round(answer.best.mean_wait, 3), answer.with_one_more.label
-    ('sujsq-det', 0.838, 'jiq')
+    ('sujsq-det', 0.787, 'jiq')
     """
     load = check_load(load)
     try:

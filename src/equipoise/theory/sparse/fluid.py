@@ -102,7 +102,7 @@ def trajectory(
     --------
     >>> path = trajectory("sujsq-det", [0, 1], [0.0, 1.0, 2.0], load=0.5, delta=1.0)
     >>> path.lengths[:, 0].round(6).tolist()
-    [0.0, 0.367879, 0.503215]
+    [0.0, 0.40803, 0.437607]
     """
     scheme, load, delta = check_scheme(scheme), check_load(load), check_delta(delta)
     law, moments = check_law(start), _ascending(times, "times", least=0.0)
