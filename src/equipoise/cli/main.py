@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "compare": "Compare policies in front of the same traffic.",
     "simulate": "Simulate one policy.",
+    "reproduce": "Make the papers' figures again.",
     "limit": "Tell what theory says as the number of servers grows.",
     "stability": "Tell which load a policy can carry on unequal servers.",
     "policies": "List the policies: what each does, needs and costs.",

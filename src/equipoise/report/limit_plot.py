@@ -127,15 +127,16 @@ def _trajectory(axes: Axes, answer: PoolAnswer) -> None:
 
 
 def _name_lines(axes: Axes, times: Any, q: Any, shown: list[int], shades: Any) -> None:
-    """Write i where its line is steepest, thinned out where there are many."""
-    every = max(1, len(shown) // 12)
+    """Write i in the middle of its line's way, where the last one leaves room."""
+    span, last = float(times[-1] - times[0]), -np.inf
     for place, i in enumerate(shown):
-        if place % every:
-            continue
         half = q[:, i].max() / 2
         at = int(np.argmax(q[:, i] >= half)) if q[0, i] < half else int(np.argmax(q[:, i] < half))
+        if abs(times[at] - last) < 0.025 * span and place < len(shown) - 1:
+            continue
+        last = times[at]
         axes.annotate(
-            f"i = {i + 1}" if place == 0 else str(i + 1), (times[at], q[at, i]), (0, 0),
+            str(i + 1), (times[at], q[at, i]), (0, 0),
             textcoords="offset points", fontsize=8, ha="center", va="center", color=INK,
             bbox={"facecolor": "white", "edgecolor": shades[place], "linewidth": 0.8, "pad": 1.0,
                   "boxstyle": "round,pad=0.15"},
@@ -222,6 +223,7 @@ def _queues(report: LimitReport) -> Figure:
         tail = answer.lengths[::-1].cumsum()[::-1]
         seen = np.flatnonzero(tail > LEAST)
         most = max(most, int(seen[-1]))
+        seen = np.flatnonzero(tail > 1e-12)  # lines leave through the floor
         wait = f"{answer.label}: mean wait {answer.mean_wait:.3g}"
         axes.plot(
             seen, tail[seen], color=look.light, linewidth=1.8, dashes=_dashes(look),
