@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .policies.sed import Sed
     from .policies.threshold import Threshold
     from .report.compare import compare
+    from .report.limit import LimitReport, limit
     from .report.results import Comparison, PolicyResult, Simulation
     from .report.simulate import simulate
     from .report.stability import fleet_of, stability
@@ -56,6 +57,7 @@ _HOME = {
     "report.compare": ("compare",),
     "report.results": ("Comparison", "PolicyResult", "Simulation"),
     "report.simulate": ("simulate",),
+    "report.limit": ("LimitReport", "limit"),
     "report.stability": ("fleet_of", "stability"),
     "scenario": ("Scenario",),
     "stats": ("Estimate",),

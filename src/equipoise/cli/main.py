@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "compare": "Compare policies in front of the same traffic.",
     "simulate": "Simulate one policy.",
+    "reproduce": "Make the papers' figures again.",
+    "limit": "Tell what theory says as the number of servers grows.",
     "stability": "Tell which load a policy can carry on unequal servers.",
     "policies": "List the policies: what each does, needs and costs.",
     "new": "Write a commented scenario to start from.",
@@ -105,6 +107,7 @@ def cli() -> None:
         equipoise new mine.toml
         equipoise compare mine.toml --report mine.html
         equipoise simulate --servers 100 --discipline fcfs --load 0.9 --policy jsq-d
+        equipoise limit --servers 500 --discipline pool --load 7.3
         equipoise stability --speeds 90x1,10x0.2 --d 2
     """
 

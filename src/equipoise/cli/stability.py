@@ -82,7 +82,7 @@ def command(
     if d is not None:
         chosen.append(f"jsq-d(d={d})")
     if picture is not None:
-        from ..report.stability_plot import check_target
+        from ..report.pictures import check_target
 
         check_target(picture)
     about = read_speeds(speeds) if speeds is not None else Scenario.from_toml(str(scenario))

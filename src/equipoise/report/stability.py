@@ -546,9 +546,9 @@ class StabilityReport:
         EquipoiseError
             If it has another ending, or cannot be written there.
         """
-        from .stability_plot import write
+        from .pictures import write
 
-        write(self, path)
+        write(self.plot, path)
 
 
 def stability(

@@ -12,14 +12,13 @@ Colours after Okabe and Ito, as in `palette`; nothing is told by colour alone.
 
 from __future__ import annotations
 
-import os
-import pathlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import EquipoiseError
 from .palette import LOOKS
+from .pictures import GROUND, INK, QUIET, RULE, STYLE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
     from .stability import Answer, StabilityReport
 
-ENDINGS = (".svg", ".png", ".pdf")
-INK, QUIET, RULE, GROUND = "#22211f", "#5c5a55", "#e4e1da", "#f4f1ea"
 GROWS = "#f6dfd2"  # the part in which queues grow
 ORDER = (0, 1, 2, 4, 3, 5, 6, 7)  # looks of bottlenecks, the tightest first
 GRID = 60  # points along a side of the triangle
@@ -46,81 +43,13 @@ def draw(report: StabilityReport) -> Figure:
 
     if all(answer.endless for answer in report.answers):
         raise EquipoiseError(f"nothing to draw: these servers carry any load ({_why(report)})")
-    style: dict[str, Any] = {
-        "font.size": 10,
-        "axes.labelcolor": INK,
-        "text.color": INK,
-        "svg.fonttype": "path",
-    }
-    style |= {"xtick.color": QUIET, "ytick.color": QUIET, "axes.edgecolor": "#8b8880"}
-    with rc_context(style):  # type: ignore[arg-type]
+    with rc_context(STYLE):
         count = report.fleet.count
         if count == 2:
             return _segment(report)
         if count == 3:
             return _triangle(report)
         return _curve(report)
-
-
-def write(report: StabilityReport, path: str | os.PathLike[str]) -> None:
-    """Write the picture; the name's ending says which form.
-
-    Raises
-    ------
-    EquipoiseError
-        If the ending is another, the folder does not exist or may not be written to.
-    """
-    import io
-
-    from matplotlib import rc_context
-
-    ending = check_target(path)
-    figure = draw(report)
-    buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "equipoise", "svg.fonttype": "path"}):
-        # no date in it: the same question gives the same file
-        meta: dict[str, Any] = {} if ending == ".png" else {_date(ending): None}
-        figure.savefig(buffer, format=ending[1:], dpi=160, metadata=meta, facecolor="white")
-    target = pathlib.Path(path)
-    temporary = target.with_name(f".{target.name[:80]}.{os.getpid()}")
-    try:
-        try:
-            temporary.write_bytes(buffer.getvalue())
-            os.replace(temporary, target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise EquipoiseError(f"cannot write {path}: {why}") from None
-
-
-def check_target(path: str | os.PathLike[str]) -> str:
-    """Return the ending of a picture's name; refuse what could not be written.
-
-    Raises
-    ------
-    EquipoiseError
-        If the ending is not known or the folder does not exist.
-    """
-    target = pathlib.Path(path)
-    ending = target.suffix.lower()
-    if ending not in ENDINGS:
-        raise EquipoiseError(
-            f"cannot write {path}: a picture's name must end in {', '.join(ENDINGS)}"
-        )
-    if target.is_dir():
-        raise EquipoiseError(f"cannot write {path}: it is a directory; name a file in it")
-    folder = target.absolute().parent
-    if not folder.is_dir():
-        raise EquipoiseError(
-            f"cannot write {path}: the directory {folder} does not exist; make it first"
-        )
-    return ending
-
-
-def _date(ending: str) -> str:
-    return "Date" if ending == ".svg" else "CreationDate"
 
 
 def _why(report: StabilityReport) -> str:
