@@ -9,8 +9,9 @@ lengths: it needs no tokens, and the servers need not know the threshold, which 
 Servers are kept sorted by length (levels.py): those with fewer than l tasks stand first, and a
 choice costs O(1). Under a load rho(t) of offered tasks per server that stays between two multiples
 of `step`, l is the lower of them from a finite time on, in the limit of many servers.
-A server whose length is not known adds nothing to u until it speaks, nor does one that has 65 535
-tasks or more.
+One server at least has no more than u < h tasks, so "anywhere" is for when nothing is known. A
+server whose length is not known counts neither among the tasks nor among the n until it speaks;
+nor does one that has 65 535 tasks or more.
 Source: Goldsztajn, Borst and van Leeuwaarden (2025), Learning and balancing unknown loads, Math.
 Oper. Res. 50(2): the scheme that counts tasks; the exact rule is ours.
 """
@@ -53,8 +54,9 @@ def tasks_at(levels, server):
 
 
 def threshold(state):
-    step = state.par.step
-    return step * (state.known[1] // (state.levels.order.size * step))
+    end, step = state.levels.end, state.par.step
+    servers = max(np.int64(1), np.int64(end[U(end.size - 3)]))  # whose lengths are known
+    return step * (state.known[1] // (servers * step))
 
 
 def choose(state, fleet, rng):
