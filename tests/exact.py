@@ -269,7 +269,11 @@ def chain(
             if _tells_joining(policy, params, lengths[at], level):
                 said["join"].append((here, speed))
             new = _learnt(params, lengths, after, level) if learns else level
-            if new != level:
+            if policy == "total-threshold":  # that of the last task, announced to nobody
+                new = _of_total(params, lengths)
+            if new != level and not learns:
+                said["changes"].append((here, speed))
+            elif new != level:
                 answers = sum(q < new + params.get("step", 1) for q in after)
                 said["answer"].append((here, speed * answers))
                 said["changes"].append((here, speed))
@@ -352,6 +356,8 @@ def _placements(policy: str, params):
         if policy in ("jiq", "jbt"):
             r = 1 if policy == "jiq" else params["r"]
             return uniform([at for at in everyone if lengths[at] < r] or everyone)
+        if policy == "total-threshold":
+            level = _of_total(params, lengths)
         high = level + params.get("step", 1)
         green = [at for at in everyone if lengths[at] < level]
         yellow = [at for at in everyone if level <= lengths[at] < high]
@@ -369,6 +375,8 @@ def _tells_joining(policy: str, params, before: int, level: int) -> bool:
     """Does a server with `before` tasks send a message when another joins it?"""
     if policy == "jbt":
         return before + 1 < params["r"]
+    if policy == "total-threshold":
+        return False
     if policy.endswith("threshold"):
         high = level + params.get("step", 1)
         by_green, by_yellow = before < level, level <= before < high
@@ -378,13 +386,19 @@ def _tells_joining(policy: str, params, before: int, level: int) -> bool:
 
 def _tells_leaving(policy: str, params, before: int, level: int) -> bool:
     """Does a server with `before` tasks send a message when one of them leaves?"""
-    if policy == "jsq":
+    if policy in ("jsq", "total-threshold"):
         return True
     if policy in ("jiq", "jbt"):
         return before == (1 if policy == "jiq" else params["r"])
     if policy.endswith("threshold"):
         return before in (level, level + params.get("step", 1))
     return False
+
+
+def _of_total(params, lengths: Lengths) -> int:
+    """The tasks per server, rounded down to a multiple of the step."""
+    step = params.get("step", 1)
+    return step * (sum(lengths) // (step * len(lengths)))
 
 
 def _learnt(params, before: Lengths, after: Lengths, level: int) -> int:
@@ -401,6 +415,43 @@ def _learnt(params, before: Lengths, after: Lengths, level: int) -> int:
     if level >= step and sum(q >= level for q in after) <= alpha * n + 1:
         level -= step
     return level
+
+
+# --- Messages that are left out ------------------------------------------------------------------
+
+
+def sparsified(servers: int, load: float, p: float, cap: int = 40) -> tuple[float, float]:
+    """Mean wait (mean sizes) and messages per task of sparsified JIQ, `load` tasks per server.
+
+    A state is, of each server, its length, or -1 for an idle one that is known to be.
+    """
+    first = (-1,) * servers
+    numbers, todo = {first: 0}, deque([first])
+    rows, columns, rates, said = [], [], [], []
+
+    def go(state: Lengths, at: int, value: int, speed: float) -> None:
+        new = tuple(sorted((*state[:at], value, *state[at + 1 :])))
+        if new not in numbers:
+            numbers[new] = len(numbers)
+            todo.append(new)
+        rows.append(numbers[state]), columns.append(numbers[new]), rates.append(speed)
+
+    while todo:
+        state = todo.popleft()
+        known = [at for at, length in enumerate(state) if length < 0]
+        for at, length in enumerate(state):
+            if length < cap and (at in known or not known):
+                go(state, at, max(length, 0) + 1, load * servers / len(known or state))
+            if length == 1:
+                said.append((numbers[state], p))
+                go(state, at, -1, p)
+                go(state, at, 0, 1 - p)
+            elif length > 1:
+                go(state, at, length - 1, 1.0)
+    law = _stationary(len(numbers), rows, columns, rates)
+    present = sum(w * sum(max(q, 0) for q in x) for x, w in zip(numbers, law, strict=True))
+    messages = sum(float(law[i]) * speed for i, speed in said)
+    return present / (load * servers) - 1, messages / (load * servers)
 
 
 # --- Servers of unequal speed ----------------------------------------------------------------

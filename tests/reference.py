@@ -1,8 +1,9 @@
 """A slow simulator in plain Python: the oracle that kernels and policies are tested against.
 
 It shares no line with the package. Each policy is the sentence that defines it, read off the
-true lengths of all servers; there are no tokens, bands, estimates or promises here. Messages
-are counted by the tables below, from what happened to a length, not by sending any:
+true lengths of all servers; there are no tokens, bands or promises here, nor estimates but where
+they are the definition. Messages are counted by the tables below, from what happened to a length,
+not by sending any:
 
     policy             a task joins, leaving the server with j tasks   a task leaves, leaving j
     random             -                                                -
@@ -12,16 +13,25 @@ are counted by the tables below, from what happened to a length, not by sending 
     jiq                -                                                j = 0
     jbt(r)             j < r                                            j = r - 1
     threshold(l, h)    j < l, or l < j < h                              j = l - 1, or j = h - 1
+    total-threshold    -                                                always
+    sparsified-jiq(p)  -                                                j = 0, with probability p
 
 A learning threshold that changes is announced to all; every server with fewer than (the new)
-h tasks answers. Announcements and answers are instant.
+h tasks answers. Announcements and answers are instant. The total-threshold is not announced.
+
+JSQ on estimates (sujsq-det and the like): the estimate of a server grows by 1 with each task sent
+there and becomes the length at an update, which is 1 message, 2 if asked for (mode push), none
+from a server that is busy if idle_only. stale-jsq goes by the lengths at the last update alone.
+Updates come at T, 2T, ... (T = 1/delta) for all servers together; at k T + (s + 1) T/n for server s
+of n, or at exponential gaps, for all together or for each server on its own.
 
 A policy is also a judge: given the choices that someone else made, `simulate(choices=...)`
 follows them, says whether the rule allows each, and works out everything else (waits,
 messages, time averages) for itself.
 
-Conventions. A task that ends when another arrives has left before it arrives. A task sent to
-a full server is lost: it costs its questions, and nothing else happens. Averages are
+Conventions. A task that ends when another arrives has left before it arrives; an update at that
+moment comes between the two. A task sent to a full server is lost: it costs its questions, and
+nothing else happens, but that stale-jsq counts its sends there until the next update. Averages are
 over the time from `warm_up` to the end; waits and responses are those of tasks that arrived
 after `warm_up` and began service before the end; `max_tasks` too is that of the time after
 `warm_up`, while threshold changes are those of the whole run.
@@ -39,6 +49,7 @@ from dataclasses import dataclass, field
 
 KINDS = ("join", "leave", "update", "answer", "probe")
 NEVER = math.inf
+Strike = tuple[float, Sequence[int]]  # a moment (s), and the servers that update then
 
 
 class Fleet:
@@ -126,6 +137,24 @@ class Policy:
     """What defines a policy. This one is `random`: every server alike, nothing said."""
 
     probes = 0  # questions and answers, per task
+    clock: str | None = None  # "together" or "apart", then "regular" or "random", if it has one
+    delta = 0.0  # updates per server and mean service time
+    coins = False  # whether a server that a task left may toss one before it speaks
+    announces = True  # what it has learnt
+
+    def begin(self, fleet: Fleet) -> None:
+        """Called once, with the start state."""
+
+    def lost(self, server: int) -> None:
+        """Called when the server chosen for a task was full."""
+
+    def update(self, fleet: Fleet, server: int) -> int:
+        """The server's clock strikes; return how many messages that costs."""
+        return 0
+
+    def says_idle(self, server: int, length: int, rng: random.Random) -> bool:
+        """Where there are coins: does a server that a task left, leaving so many, say so?"""
+        return False
 
     def choose(self, fleet: Fleet, rng: random.Random) -> int:
         return fleet.any(rng)
@@ -309,6 +338,170 @@ class LearningThreshold(Threshold):
         return fleet.below(self.level + self.step)
 
 
+class TotalThreshold(Threshold):
+    """The threshold is the number of tasks per server, rounded down to a multiple of `step`."""
+
+    announces = False
+
+    def __init__(self, step: int = 1) -> None:
+        super().__init__(0, step)
+        self.before = 0
+
+    def begin(self, fleet: Fleet) -> None:
+        self.set_level(fleet)
+        self.before = self.level
+
+    def set_level(self, fleet: Fleet) -> None:
+        self.level = self.step * (fleet.total // (self.step * fleet.size))
+
+    def choose(self, fleet: Fleet, rng: random.Random) -> int:
+        self.set_level(fleet)
+        return super().choose(fleet, rng)
+
+    def allows(self, fleet: Fleet, server: int) -> bool:
+        self.set_level(fleet)
+        return super().allows(fleet, server)
+
+    def tells_joining(self, length: int) -> bool:
+        return False
+
+    def tells_leaving(self, length: int) -> bool:
+        return True
+
+    def learn(self, fleet: Fleet) -> bool:
+        changed, self.before = self.level != self.before, self.level
+        return changed
+
+    def answers(self, fleet: Fleet) -> int:
+        return 0
+
+
+class SparsifiedIdle(Policy):
+    """Uniformly among the idle servers that said so; if there are none, among all.
+
+    A server that runs empty says so with probability p; those idle at the start are known.
+    """
+
+    coins = True
+
+    def __init__(self, p: float = 0.5) -> None:
+        self.p = p
+        self.known: list[int] = []
+
+    def begin(self, fleet: Fleet) -> None:
+        self.known = [server for server in range(fleet.size) if fleet.lengths[server] == 0]
+
+    def choose(self, fleet: Fleet, rng: random.Random) -> int:
+        return rng.choice(self.known) if self.known else fleet.any(rng)
+
+    def allows(self, fleet: Fleet, server: int) -> bool:
+        return server in self.known or not self.known
+
+    def chosen(self, server: int) -> None:
+        if server in self.known:
+            self.known.remove(server)
+
+    def says_idle(self, server: int, length: int, rng: random.Random) -> bool:
+        if length > 0 or rng.random() >= self.p:
+            return False
+        self.known.append(server)
+        return True
+
+
+class Estimates(Policy):
+    """JSQ on estimates: uniformly among the servers with the least."""
+
+    def __init__(self, delta: float = 1.0, idle_only: bool = False, mode: str = "pull") -> None:
+        self.delta = delta
+        self.idle_only = idle_only
+        self.price = {"pull": 1, "push": 2}[mode]
+        self.estimate: list[int] = []
+
+    def begin(self, fleet: Fleet) -> None:
+        self.estimate = list(fleet.lengths)
+
+    def choose(self, fleet: Fleet, rng: random.Random) -> int:
+        least = min(self.estimate)
+        return rng.choice([s for s, estimate in enumerate(self.estimate) if estimate == least])
+
+    def allows(self, fleet: Fleet, server: int) -> bool:
+        return self.estimate[server] == min(self.estimate)
+
+    def chosen(self, server: int) -> None:
+        self.estimate[server] += 1
+
+    def lost(self, server: int) -> None:
+        self.estimate[server] -= 1
+
+    def update(self, fleet: Fleet, server: int) -> int:
+        if self.idle_only and fleet.lengths[server] > 0:
+            return 0
+        self.estimate[server] = fleet.lengths[server]
+        return self.price
+
+
+class SujsqDet(Estimates):
+    clock = "together, regular"
+
+
+class SujsqExp(Estimates):
+    clock = "together, random"
+
+
+class AujsqDet(Estimates):
+    clock = "apart, regular"
+
+
+class AujsqExp(Estimates):
+    clock = "apart, random"
+
+
+class Stale(Estimates):
+    """stale-jsq: by the lengths at the last update; its own sends it does not count."""
+
+    clock = "together, regular"
+
+    def __init__(self, delta: float = 1.0) -> None:
+        super().__init__(delta)
+        self.sent: list[int] = []
+
+    def begin(self, fleet: Fleet) -> None:
+        super().begin(fleet)
+        self.sent = [0] * fleet.size
+        self.told = list(fleet.lengths)
+
+    def chosen(self, server: int) -> None:
+        self.sent[server] += 1
+
+    def lost(self, server: int) -> None:
+        self.sent[server] -= 1
+        self.estimate[server] = self.told[server] + self.sent[server]
+
+    def update(self, fleet: Fleet, server: int) -> int:
+        self.sent[server] = 0
+        self.told[server] = fleet.lengths[server]
+        return super().update(fleet, server)
+
+
+def strikes(rule: Policy, servers: int, unit: float, rng: random.Random) -> Iterator[Strike]:
+    """When the clocks of a rule strike (s), and whose; `unit` is the mean service time (s)."""
+    if rule.clock is None:
+        return
+    gap = unit / rule.delta
+    everyone = range(servers)
+    together, regular = rule.clock.startswith("together"), rule.clock.endswith("regular")
+    now, turn = 0.0, 0
+    while True:
+        turn += 1
+        if regular:
+            now = turn * gap if together else turn * gap / servers
+            yield now, everyone if together else [(turn - 1) % servers]
+        else:
+            # servers with clocks of their own: the next of all is n times as soon, anybody's
+            now -= math.log(1.0 - rng.random()) * (gap if together else gap / servers)
+            yield now, everyone if together else [int(rng.random() * servers)]
+
+
 POLICIES: dict[str, type[Policy]] = {
     "random": Random,
     "round-robin": RoundRobin,
@@ -318,6 +511,13 @@ POLICIES: dict[str, type[Policy]] = {
     "jbt": Below,
     "threshold": Threshold,
     "learning-threshold": LearningThreshold,
+    "total-threshold": TotalThreshold,
+    "sparsified-jiq": SparsifiedIdle,
+    "sujsq-det": SujsqDet,
+    "sujsq-exp": SujsqExp,
+    "aujsq-det": AujsqDet,
+    "aujsq-exp": AujsqExp,
+    "stale-jsq": Stale,
 }
 
 
@@ -339,6 +539,7 @@ class Result:
     responses: list[float]  # s
     tasks: dict[str, int]  # arrived (the start state included), finished, present, lost
     announcements: int
+    changes: int  # of the threshold, announced or not
     last_change: float  # s, 0 if none
     level_time: dict[int, float]  # s spent at each threshold, over the whole run
     events: int  # arrivals and departures, the whole run
@@ -481,6 +682,8 @@ def simulate(
     start: Sequence[int] | None = None,
     seed: int = 0,
     choices: Sequence[int] | None = None,
+    updates: Iterable[Strike] | None = None,
+    unit: float = 1.0,
     watch: Sequence[float] = (),
     record: bool = False,
     **params: object,
@@ -507,6 +710,10 @@ def simulate(
         Tasks at each server at time 0, with fresh sizes; none if not given.
     choices
         Where each task went, decided elsewhere; AssertionError where the policy forbids it.
+    updates
+        When which servers updated, ascending, decided elsewhere.
+    unit
+        The mean service time (s), in which a policy's delta is meant.
     watch
         Ascending times (s) at which to note how many servers have at least j tasks.
     record
@@ -514,6 +721,7 @@ def simulate(
     """
     # Two generators, so that all policies meet the same tasks for a seed.
     tasks_rng, rng = random.Random(f"{seed} tasks"), random.Random(f"{seed} choices")
+    clock_rng, coins_rng = random.Random(f"{seed} clocks"), random.Random(f"{seed} coins")
     rule = POLICIES[policy](**params) if isinstance(policy, str) else policy
     draw = service or exponential()
     if given is None:
@@ -541,20 +749,26 @@ def simulate(
             else:
                 waiting[server].append((-1.0, size, -1))  # its wait is nobody's business
 
+    rule.begin(fleet)
+    if updates is None:
+        updates = strikes(rule, servers, unit, clock_rng)
+    clocks = iter(updates)
+    strike = next(clocks, None)
+
     begun = sum(fleet.lengths)
     lengths, having = fleet.lengths, fleet.having
     choose, chosen = rule.choose, rule.chosen
     tells_joining, tells_leaving = rule.tells_joining, rule.tells_leaving
-    learns = type(rule).learn is not Policy.learn
+    learns, coins = type(rule).learn is not Policy.learn, rule.coins
 
     # Of the span, present_time[j] is up to date to since[j], moved_time to moved_since: each is
     # touched only when what it integrates changes. Before warm_up nothing is added.
     present_time, since = [0.0] * len(having), [warm_up] * len(having)
     moved_time, moved_since, moved = 0.0, warm_up, fleet.imbalance()
     level, level_since, level_time = rule.level, 0.0, {}
-    announcements, last_change = 0, 0.0
+    changes, last_change = 0, 0.0
     arrived = finished = lost = max_tasks = 0
-    arrivals = departures = lost_after = joining = leaving = answers = 0  # after warm_up
+    arrivals = departures = lost_after = joining = leaving = answers = updating = 0  # after warm_up
     waits: list[float] = []
     responses: list[float] = []
     task_waits: list[float] = []
@@ -571,6 +785,14 @@ def simulate(
         arrival = NEVER if next_task is None else next_task[0]
         leaves = bool(ends) and ends[0][0] <= arrival
         at = ends[0][0] if leaves else arrival
+        while strike is not None and (strike[0] < at or (strike[0] == at and not leaves)):
+            if strike[0] > horizon or (at == NEVER and horizon == NEVER):
+                break
+            for server in strike[1]:
+                cost = rule.update(fleet, server)
+                if strike[0] >= warm_up:
+                    updating += cost
+            strike = next(clocks, None)
         if at > horizon or at == NEVER:
             break
         while to_watch and to_watch[0] < at:
@@ -602,7 +824,9 @@ def simulate(
                     responses.append(now - came + size)
                 if record and task >= 0:
                     task_waits[task] = now - came
-            if tells_leaving(length):
+            if coins:
+                leaving += rule.says_idle(server, length, coins_rng)
+            elif tells_leaving(length):
                 leaving += 1
             moved = fleet.imbalance()
             if record:
@@ -631,6 +855,7 @@ def simulate(
         if j >= room:
             lost += 1
             lost_after += 1
+            rule.lost(server)
         else:
             if learns:
                 rule.look(fleet)
@@ -657,7 +882,7 @@ def simulate(
                 joining += 1
             moved = fleet.imbalance()
             if learns and rule.learn(fleet):
-                announcements += 1
+                changes += 1
                 answers += rule.answers(fleet)
                 level_time[level] = level_time.get(level, 0.0) + now - level_since
                 level, level_since, last_change = rule.level, now, now
@@ -676,7 +901,11 @@ def simulate(
         snapshots.append(list(fleet.at_least))
         to_watch.popleft()
     sent = Counter(
-        join=joining, leave=leaving, answer=answers, probe=2 * rule.probes * arrivals, update=0
+        join=joining,
+        leave=leaving,
+        answer=answers,
+        probe=2 * rule.probes * arrivals,
+        update=updating,
     )
     return Result(
         servers=servers,
@@ -697,7 +926,8 @@ def simulate(
             "present": fleet.total,
             "lost": lost,
         },
-        announcements=announcements,
+        announcements=changes if rule.announces else 0,
+        changes=changes,
         last_change=last_change,
         level_time=level_time,
         events=arrived + finished,

@@ -5,7 +5,8 @@ import math
 import exact
 import numpy as np
 import pytest
-from exact import chain, threshold_law, threshold_messages
+from exact import chain, sparsified, threshold_law, threshold_messages
+from exact_estimates import estimates
 
 POOLS = math.inf  # workers
 
@@ -209,3 +210,49 @@ def test_joining_the_shortest_pool_balances_best():
 
     assert min(of, key=of.get) == ("jsq",)
     assert max(of, key=of.get) == ("random",)
+
+
+# --- Sparse feedback -----------------------------------------------------------------------------
+
+
+def test_sparsified_jiq_lies_between_random_and_jiq():
+    jiq = chain("jiq", 2, 1.4, cap=60)
+
+    assert sparsified(2, 0.7, 0.0, cap=60)[0] == pytest.approx(0.7 / 0.3, rel=1e-6)
+    assert sparsified(2, 0.7, 1.0, cap=60) == pytest.approx(
+        (jiq.mean_wait, jiq.messages["leave"]), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("regular", [True, False])
+def test_estimates_that_are_corrected_all_the_time_are_the_lengths(together, regular):
+    jsq = chain("jsq", 2, 1.0, cap=40)
+    known = [
+        estimates(2, 0.5, together=together, regular=regular, delta=delta, cap=9)
+        for delta in (10.0, 20.0)
+    ]
+
+    waits = np.array([each.mean_wait for each in known]) - jsq.mean_wait
+    assert 0 < waits[1] < 0.6 * waits[0] < 0.05
+    assert [each.updates for each in known] == pytest.approx([20.0, 40.0])
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_one_queue_leaves_nothing_to_choose(counted):
+    for regular in (True, False):
+        known = estimates(
+            1, 0.5, together=True, regular=regular, delta=1.0, counted=counted, cap=30
+        )
+        assert known.mean_wait == pytest.approx(1.0, rel=1e-4)
+
+
+def test_a_synchronous_clock_that_is_slow_makes_round_robin_for_two():
+    """Between updates estimates alternate; the ties that each pair begins with are tossed."""
+    slow = [
+        estimates(2, 0.3, together=True, regular=False, delta=d, cap=11).mean_wait
+        for d in (0.4, 0.2)
+    ]
+    random = 0.3 / 0.7
+
+    assert slow[0] < slow[1] < random

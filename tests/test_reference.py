@@ -10,9 +10,10 @@ import random
 import exact
 import numpy as np
 import pytest
+from exact_estimates import estimates
 from hypothesis import given
 from hypothesis import strategies as st
-from reference import KINDS, POLICIES, Fleet, piecewise, simulate
+from reference import KINDS, POLICIES, Fleet, exponential, piecewise, simulate
 
 POOL = {"discipline": "pool"}
 
@@ -75,6 +76,8 @@ POOLS = [
     ("learning-threshold", {"alpha": 0.6}),
     ("learning-threshold", {"alpha": 0.6, "rule": "program"}),
     ("learning-threshold", {"alpha": 0.8, "step": 2}),
+    ("total-threshold", {}),
+    ("total-threshold", {"step": 3}),
 ]
 
 
@@ -91,9 +94,9 @@ def test_pools_agree_with_their_chains(policy, params):
         assert_mean([r.occupancy[i] for r in runs], truth.occupancy[i])
     for kind in KINDS:
         assert_mean([r.messages[kind] for r in runs], truth.messages[kind], bias=1e-4)
-    assert_mean([r.announcements / r.end for r in runs], truth.changes, bias=1e-3)
+    assert_mean([r.changes / r.end for r in runs], truth.changes, bias=1e-3)
     for level, fraction in truth.level_time.items():
-        if policy == "learning-threshold" and fraction > 0.01:
+        if policy in ("learning-threshold", "total-threshold") and fraction > 0.01:
             assert_mean([r.threshold_time.get(level, 0) for r in runs], fraction, bias=1e-3)
 
 
@@ -120,6 +123,89 @@ def test_limits_lose_as_many_as_their_chains(policy, workers, params):
     assert max(r.max_tasks for r in runs) <= 3
     for kind in KINDS:
         assert_mean([r.messages[kind] for r in runs], truth.messages[kind], bias=1e-4)
+
+
+CLOCKS = {
+    "sujsq-det": (True, True),
+    "sujsq-exp": (True, False),
+    "aujsq-det": (False, True),
+    "aujsq-exp": (False, False),
+}
+
+
+@pytest.mark.parametrize("mode", ["pull", "push"])
+@pytest.mark.parametrize("policy", CLOCKS)
+def test_queues_on_estimates_agree_with_their_chains(policy, mode):
+    together, regular = CLOCKS[policy]
+    truth = estimates(2, 0.6, together=together, regular=regular, delta=0.8, cap=13)
+
+    runs = replicate(
+        8, policy, servers=2, rate=1.2, count=12_000, warm_up=300.0, delta=0.8, mode=mode
+    )
+
+    assert truth.edge < 3e-5
+    assert_mean([r.mean_tasks for r in runs], truth.mean_tasks, bias=1e-4)
+    assert_mean([r.mean_wait for r in runs], truth.mean_wait, bias=2e-4)
+    for i in range(4):
+        assert_mean([r.occupancy[i] for r in runs], truth.occupancy[i], bias=1e-4)
+    price = {"pull": 1, "push": 2}[mode]
+    assert_mean([r.messages["update"] for r in runs], price * truth.updates, bias=2e-4)
+    assert {r.sent[kind] for r in runs for kind in KINDS if kind != "update"} == {0}
+
+
+@pytest.mark.parametrize("policy", CLOCKS)
+def test_queues_that_tell_only_when_idle_agree_with_their_chains(policy):
+    together, regular = CLOCKS[policy]
+    truth = estimates(2, 0.4, together=together, regular=regular, delta=1.5, idle_only=True, cap=16)
+
+    runs = replicate(
+        8, policy, servers=2, rate=0.8, count=12_000, warm_up=300.0, delta=1.5, idle_only=True
+    )
+
+    assert truth.edge < 1e-4
+    assert_mean([r.mean_tasks for r in runs], truth.mean_tasks, bias=5e-4)
+    assert_mean([r.mean_wait for r in runs], truth.mean_wait, bias=1e-3)
+    assert_mean([r.messages["update"] for r in runs], truth.updates, bias=5e-4)
+
+
+def test_queues_on_stale_lengths_agree_with_their_chain():
+    truth = estimates(2, 0.6, together=True, regular=True, delta=0.4, counted=False, cap=17)
+
+    runs = replicate(8, "stale-jsq", servers=2, rate=1.2, count=12_000, warm_up=300.0, delta=0.4)
+
+    assert truth.edge < 3e-5
+    assert_mean([r.mean_tasks for r in runs], truth.mean_tasks, bias=5e-4)
+    assert_mean([r.mean_wait for r in runs], truth.mean_wait, bias=1e-3)
+    assert_mean([r.messages["update"] for r in runs], truth.updates, bias=2e-4)
+
+
+@pytest.mark.parametrize("p", [0.3, 1.0])
+def test_queues_that_keep_still_now_and_then_agree_with_their_chain(p):
+    wait, messages = exact.sparsified(3, 0.7, p, cap=24)
+
+    runs = replicate(8, "sparsified-jiq", servers=3, rate=2.1, count=12_000, warm_up=300.0, p=p)
+
+    assert_mean([r.mean_wait for r in runs], wait, bias=1e-3)
+    assert_mean([r.messages["leave"] for r in runs], messages, bias=1e-4)
+
+
+def test_clocks_are_in_mean_service_times():
+    slow = simulate(
+        "sujsq-det", servers=3, rate=0.02, service=exponential(90.0), unit=90.0, delta=0.5,
+        count=500, warm_up=900.0,
+    )  # fmt: skip
+
+    assert slow.sent["update"] / 3 == pytest.approx(slow.span / 180.0, abs=1)
+
+
+def test_updates_may_be_given():
+    """One shows that the second server is free again, so that the third task has to go there."""
+    tasks = [(0.0, 5.0), (1.0, 0.5), (2.0, 9.0)]
+    follow = {"servers": 2, "given": tasks, "choices": [0, 1, 0], "delta": 1.0}
+
+    simulate("sujsq-det", **follow, updates=[])
+    with pytest.raises(AssertionError, match=r"task 2 at 2\.0 may not go to server 0"):
+        simulate("sujsq-det", **follow, updates=[(1.75, [0, 1])])
 
 
 # --- One station, other laws ---------------------------------------------------------------------
@@ -389,7 +475,15 @@ ALL = [
     ("threshold", {"level": 1}),
     ("learning-threshold", {"alpha": 0.7}),
     ("learning-threshold", {"alpha": 0.7, "rule": "program"}),
+    ("total-threshold", {"step": 2}),
+    ("sparsified-jiq", {"p": 0.6}),
+    ("sujsq-det", {"delta": 0.8}),
+    ("sujsq-exp", {"delta": 0.8, "idle_only": True}),
+    ("aujsq-det", {"delta": 0.8}),
+    ("aujsq-exp", {"delta": 0.8, "mode": "push"}),
+    ("stale-jsq", {"delta": 0.8}),
 ]
+TOSSING = ("sparsified-jiq", "sujsq-exp", "aujsq-exp")  # beside what the dispatcher tosses
 every_policy = pytest.mark.parametrize(("policy", "params"), ALL)
 
 
@@ -417,10 +511,11 @@ def test_following_its_own_choices_gives_the_same_run(policy, params):
     given_tasks = [(i / 6 + rng.random() / 10, rng.expovariate(1)) for i in range(1500)]
     given_tasks.sort()
 
-    first = simulate(policy, servers=7, given=given_tasks, record=True, seed=2, **params)
-    again = simulate(
-        policy, servers=7, given=given_tasks, record=True, choices=first.choices, seed=3, **params
-    )
+    how = {"servers": 7, "given": given_tasks, "record": True, **params}
+    seed = 2 if policy in TOSSING else 3
+
+    first = simulate(policy, seed=2, **how)
+    again = simulate(policy, choices=first.choices, seed=seed, **how)
 
     assert again == first
     assert first.tasks == {"arrived": 1500, "finished": 1500, "present": 0, "lost": 0}
@@ -506,6 +601,7 @@ def test_a_rule_allows_what_it_chooses(policy, params):
     for _ in range(200):
         rule = POLICIES[policy](**params)
         fleet = Fleet([rng.randrange(4) for _ in range(6)])
+        rule.begin(fleet)
         server = rule.choose(fleet, rng)
 
         assert rule.allows(fleet, server)

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
         UnstableError,
     )
     from .policies import POLICIES, Param, Policy, PolicySpec, ask, resolve
+    from .policies.aujsq_det import AujsqDet
+    from .policies.aujsq_exp import AujsqExp
     from .policies.jbt import Jbt
     from .policies.jiq import Jiq
     from .policies.jsq import Jsq
@@ -34,7 +36,12 @@ if TYPE_CHECKING:
     from .policies.round_robin import RoundRobin
     from .policies.sampled import Sampled
     from .policies.sed import Sed
+    from .policies.sparsified_jiq import SparsifiedJiq
+    from .policies.stale_jsq import StaleJsq
+    from .policies.sujsq_det import SujsqDet
+    from .policies.sujsq_exp import SujsqExp
     from .policies.threshold import Threshold
+    from .policies.total_threshold import TotalThreshold
     from .report.compare import compare
     from .report.limit import LimitReport, limit
     from .report.results import Comparison, PolicyResult, Simulation
@@ -64,6 +71,8 @@ _HOME = {
     "theory.limits": ("LIMITS",),
 }
 _CONSTRUCTORS = (
+    "AujsqDet",
+    "AujsqExp",
     "Jbt",
     "Jiq",
     "Jsq",
@@ -74,7 +83,12 @@ _CONSTRUCTORS = (
     "RoundRobin",
     "Sampled",
     "Sed",
+    "SparsifiedJiq",
+    "StaleJsq",
+    "SujsqDet",
+    "SujsqExp",
     "Threshold",
+    "TotalThreshold",
 )
 _WHERE = {name: module for module, names in _HOME.items() for name in names}
 

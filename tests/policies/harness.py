@@ -34,7 +34,13 @@ WRITTEN = [
     "learning-threshold(alpha=0.6, level=3)",
     "learning-threshold(alpha=0.7, step=2)",
     "learning-threshold(alpha=0.6, rule=program)",
+    "total-threshold(step=3)",
+    "sparsified-jiq(p=0)",
+    "sparsified-jiq(p=1)",
+    "sujsq-det(delta=2, idle_only=true)",
+    "aujsq-exp(delta=0.5, mode=push)",
 ]
+UPDATES = 30  # a move of a script from here on is an update, where the policy has a clock
 
 
 def specs() -> list[PolicySpec]:
@@ -74,7 +80,8 @@ def plain_drive(spec, lengths, seed, script, limit=None, speeds=None):
     """Follow a script in plain Python; yield (world, server) after each event.
 
     The script is a list of integers: negative, a task comes; else a task of the k-th of those
-    present leaves (nothing happens when nobody is there).
+    present leaves (nothing happens when nobody is there). For a policy with a clock, from `UPDATES`
+    on: a server updates, all of them if that is how they do it.
     """
     world = world_of(spec, lengths, seed, limit=limit, speeds=speeds)
     steps = make_steps(spec.policy, True)
@@ -89,6 +96,12 @@ def plain_drive(spec, lengths, seed, script, limit=None, speeds=None):
                 present.append(server)
                 if sized(spec.policy):  # sizes of 1, 2, 3 s in turn
                     book_work(world.fleet, server, world.length[server] - 1, 1.0 + i % 3)
+            yield world, server
+        elif spec.policy.clock and move >= UPDATES:
+            server = move % len(lengths)
+            for other in range(len(lengths)):
+                if other == server or spec.policy.clock.together:
+                    steps.update(world, other)
             yield world, server
         elif present:
             server = int(present.pop(move % len(present)))
@@ -116,6 +129,8 @@ def _loop(policy):
     if policy not in _loops:
         steps = make_steps(policy, True)
         arrive, depart, with_sizes = steps.arrive, steps.depart, sized(policy)
+        update, clocked = steps.update, policy.clock is not None
+        together = clocked and policy.clock.together
 
         def contract(world, script, present, count, out):
             for i in range(script.size):
@@ -129,6 +144,12 @@ def _loop(policy):
                         if with_sizes:
                             before = world.length[server] - 1
                             book_work(world.fleet, server, before, 1.0 + i % 3)
+                    out[i] = server
+                elif clocked and script[i] >= UPDATES:
+                    server = script[i] % world.length.size
+                    for other in range(world.length.size):
+                        if other == server or together:
+                            update(world, other)
                     out[i] = server
                 elif count > 0:
                     k = script[i] % count
@@ -154,9 +175,12 @@ def index_of(world) -> Levels | Bands | Segments | None:
 
 
 def believed_below(world, spec: PolicySpec) -> np.ndarray:
-    """What the dispatcher believes: each server has fewer than this many tasks; huge: nothing."""
+    """What the dispatcher believes: each server has fewer than this many tasks; huge: nothing.
+
+    Of the stale lengths of stale-jsq it had better believe nothing.
+    """
     index, n = index_of(world), world.length.size
-    if index is None:
+    if index is None or spec.policy.name == "stale-jsq":
         return np.full(n, 2**40)
     if isinstance(index, Levels | Segments):
         return index.place[:, 1].astype(np.int64) + 1
@@ -166,7 +190,7 @@ def believed_below(world, spec: PolicySpec) -> np.ndarray:
 
 def promises(world, spec: PolicySpec) -> list[int]:
     """What each band but the last stands for: fewer than so many tasks."""
-    if spec.policy.name == "jiq":
+    if spec.policy.name in ("jiq", "sparsified-jiq"):
         return [1]
     if spec.policy.name == "jbt":
         return [spec.params["r"]]
@@ -191,5 +215,5 @@ def watched(policy: Policy, seen: list[tuple[str, int]]) -> Policy:
         policy,
         tell_start=noting("join", policy.tell_start),
         tell_finish=noting("leave", policy.tell_finish),
-        tell_state=noting("answer", policy.tell_state),
+        tell_state=noting("update" if policy.clock else "answer", policy.tell_state),
     )

@@ -104,6 +104,16 @@ class Play:
         """A task leaves a server."""
         self.steps.depart(self.world, server)
 
+    def update(self, *servers):
+        """These servers update by the clock; all of them if none is named."""
+        for server in servers or range(len(self.lengths)):
+            self.steps.update(self.world, server)
+
+    @property
+    def levels(self):
+        """The level of each server in the dispatcher's memory."""
+        return self.state.levels.place[:, 1].tolist()
+
     def said(self, step, *arguments):
         """Take one step; return the promises heard in it, in order."""
         self.heard.clear()
@@ -125,6 +135,78 @@ class Play:
                 yield "go", server
             else:
                 yield "come", self.come()
+
+
+@dataclasses.dataclass
+class Seen:
+    """What a run of queues showed."""
+
+    mean_tasks: float  # per server
+    mean_wait: float  # in mean service times, by Little's law
+    messages: dict[str, float]  # per task, by kind
+    most: int  # tasks at one server
+
+
+def queues(policy, servers, load, *, time, warm_up, seed, speeds=None):
+    """Run queues with Poisson arrivals and exponential service through the plain steps.
+
+    `load` tasks come per server and unit of time, the mean service time at speed 1. Servers that
+    update in turn begin at T/n, 2T/n, ..., those that do it together at T.
+    """
+    play, rng = Play(policy, [0] * servers, seed=seed), random.Random(seed)
+    clock, delta = play.spec.policy.clock, play.spec.params.get("delta", 0.0)
+    speeds = [1.0] * servers if speeds is None else speeds
+    gap = math.inf if clock is None else 1 / delta if clock.together else 1 / delta / servers
+    now, due, turn, area, tasks, most, told = 0.0, gap, 0, 0.0, 0, 0, None
+    if clock is not None and not clock.regular:
+        due = rng.expovariate(1 / gap)
+    lengths = [0] * servers
+    while now < time:
+        if told is None and now >= warm_up:
+            told, area, tasks, most = play.world.count.copy(), 0.0, 0, 0
+        total = load * servers + sum(v for v, q in zip(speeds, lengths, strict=True) if q)
+        step = rng.expovariate(total)
+        if now + step >= due:  # without memory: the rest of the step is drawn anew
+            area += sum(lengths) * (due - now)
+            now = due
+            if clock.together:
+                play.update()
+            else:
+                play.update(turn % servers if clock.regular else rng.randrange(servers))
+            turn += 1
+            due += gap if clock.regular else rng.expovariate(1 / gap)
+            continue
+        area += sum(lengths) * step
+        now += step
+        pick = rng.random() * total - load * servers
+        if pick < 0:
+            server = play.come()
+            lengths[server] += 1
+            most = max(most, lengths[server])
+            tasks += 1
+            continue
+        for server, length in enumerate(lengths):
+            if length:
+                pick -= speeds[server]
+                if pick < 0:
+                    break
+        lengths[server] -= 1
+        play.go(server)
+    span, count = now - warm_up, play.world.count - told
+    price = play.spec.messages_per_update
+    messages = {kind: int(count[i]) / tasks for kind, i in KINDS.items()}
+    messages["update"] *= price
+    mean = area / span
+    return Seen(mean / servers, mean / (load * servers) - 1, messages, most)
+
+
+def assert_mean(values, truth, bias=0.0):
+    """The mean of independent values is the truth, within four standard errors and a bias."""
+    values = np.asarray(values, float)
+    error = values.std(ddof=1) / math.sqrt(values.size)
+    assert abs(values.mean() - truth) <= 4 * error + bias, (
+        f"{values.mean():.6g} +- {error:.2g}, but {truth:.6g}"
+    )
 
 
 def colors(lengths, *bounds):

@@ -23,14 +23,14 @@ from policies.harness import (
 )
 
 import equipoise
-from equipoise.errors import PolicyMismatch
+from equipoise.errors import EquipoiseError, PolicyMismatch
 from equipoise.live.core import Core
-from equipoise.policies import POLICIES, PolicySpec
+from equipoise.policies import CONSTRUCTORS, POLICIES, PolicySpec
 from equipoise.policies.base import Blind
 from equipoise.policies.law import law_sets
 from equipoise.policies.levels import Bands, Levels, band_at
 from equipoise.policies.segments import Segments
-from equipoise.policies.steps import MESSAGES, PROBE, make_steps
+from equipoise.policies.steps import MESSAGES, PROBE, UPDATE, make_steps
 from equipoise.rng import below, make_rng
 from equipoise.scenario import Scenario
 from equipoise.sim.driver import POLICY_SEED, SERVERS_SEED, seeds
@@ -40,6 +40,12 @@ every_policy = pytest.mark.parametrize("spec", specs(), ids=str)
 # Sizes are known only after a task has run, so nothing that needs them can stand before traffic.
 every_live_policy = pytest.mark.parametrize(
     "spec", [spec for spec in specs() if not sized(spec.policy)], ids=str
+)
+every_live_policy_without_clock = pytest.mark.parametrize(
+    "spec", [s for s in specs() if not sized(s.policy) and s.policy.clock is None], ids=str
+)
+every_policy_with_clock = pytest.mark.parametrize(
+    "spec", [s for s in specs() if s.policy.clock is not None], ids=str
 )
 starts = st.lists(st.integers(0, 6), min_size=4, max_size=9)
 scripts = st.lists(st.integers(-4, 40), min_size=1, max_size=60)
@@ -83,7 +89,7 @@ def core_of(spec, scenario) -> Core:
     return core
 
 
-@every_live_policy
+@every_live_policy_without_clock
 @pytest.mark.parametrize("discipline", ["fcfs", "pool"])
 def test_simulator_and_live_core_choose_the_same_servers(spec, discipline):
     """One recorded sequence of events; what was simulated is, choice for choice, what is served."""
@@ -105,7 +111,7 @@ def test_simulator_and_live_core_choose_the_same_servers(spec, discipline):
     assert all(simulated == live for simulated, live in chosen)
 
 
-@every_live_policy
+@every_live_policy_without_clock
 def test_simulator_and_live_core_lose_the_same_tasks_at_full_servers(spec):
     n = 8
     scenario = scenario_of(spec, n, "fcfs", 1.3, limit=3, tasks=800)
@@ -127,6 +133,51 @@ def test_simulator_and_live_core_lose_the_same_tasks_at_full_servers(spec):
     assert steps == record.events
 
 
+@every_policy_with_clock
+@pytest.mark.parametrize("limit", [None, 3])
+def test_the_live_core_chooses_as_the_steps_do_whoever_keeps_the_time(spec, limit):
+    """The core has no clock: it is told when servers update, and hears what they say."""
+    n, rng, present = 12, np.random.default_rng(3), []
+    scenario = scenario_of(spec, n, "fcfs", 0.95, **({} if limit is None else {"limit": limit}))
+    core = core_of(spec, scenario)
+    streams = seeds(scenario.run.seed, 0)
+    world = world_of(spec, [0] * n, limit=limit)
+    world.choice_rng[:] = make_rng(streams[POLICY_SEED])
+    world.server_rng[:] = make_rng(streams[SERVERS_SEED])
+    steps = make_steps(spec.policy, True)
+
+    for event in rng.random(1500):
+        if event < 0.1:
+            servers = range(n) if spec.policy.clock.together else [int(rng.integers(n))]
+            for server in servers:
+                steps.update(world, server)
+                core.update(f"server {server}")
+        elif event < 0.5 and present:
+            server, slot = present.pop(int(rng.integers(len(present))))
+            steps.depart(world, server)
+            core.finished(slot)
+        else:
+            server, slot = int(steps.arrive(world)), core.choose()
+            assert (slot.server.index if slot else None) == (server if server >= 0 else None)
+            if slot:
+                present.append((server, slot))
+
+    assert core.messages()["update"] == world.count[UPDATE] * spec.messages_per_update > 0
+
+
+@every_policy_with_clock
+def test_an_update_is_one_message_or_two_if_asked_for(spec):
+    core = Core(spec, ["a", "b", "c"])
+
+    core.update("b")
+    core.update()
+    core.update("gone")
+
+    assert core.messages()["update"] == 4 * (2 if spec.params.get("mode") == "push" else 1)
+    with pytest.raises(EquipoiseError, match="with agents the servers update by themselves"):
+        Core(spec, ["a"], agents=True).update("a")
+
+
 @pytest.mark.parametrize("spec", [s for s in specs() if sized(s.policy)], ids=str)
 def test_a_policy_that_needs_sizes_cannot_stand_in_front_of_traffic(spec):
     with pytest.raises(PolicyMismatch, match="must observe sizes, which a live dispatcher cannot"):
@@ -136,16 +187,37 @@ def test_a_policy_that_needs_sizes_cannot_stand_in_front_of_traffic(spec):
 @every_policy
 @given(start=starts, seed=st.integers(0, 2**32), script=scripts)
 def test_memory_equals_the_true_state_after_every_event(spec, start, seed, script):
-    """With instant messages bands are the colors of the true lengths, and levels the lengths."""
-    for world, _ in plain_drive(spec, start, seed, script):
+    """With instant messages bands are the colors of the true lengths, and levels the lengths.
+
+    Where servers tell by the clock they are the lengths at an update and the estimates between.
+    """
+    told = np.array(start)  # length at the last update and, if they are counted, own sends since
+    counted = spec.policy.name != "stale-jsq"
+    before = np.array(start)
+    for world, server in plain_drive(spec, start, seed, script):
         index = index_of(world)
-        if isinstance(index, Levels | Segments):
+        if spec.policy.clock:
+            change = world.length - before
+            before = world.length.copy()
+            if not change.any():
+                due = np.arange(told.size) == server
+                due |= spec.policy.clock.together
+                if spec.params.get("idle_only"):
+                    due &= world.length == 0
+                told = np.where(due, world.length, told)
+            elif counted:
+                told = told + np.maximum(change, 0)
+            assert (index.place[:, 1] == told).all()
+        elif isinstance(index, Levels | Segments):
             assert (index.place[:, 1] == world.length).all()
         elif isinstance(index, Bands):
             bounds = [*promises(world, spec), 2**40]
             bands = [band_at(index, index.position[s]) for s in range(world.length.size)]
             true = [next(b for b, m in enumerate(bounds) if x < m) for x in world.length]
-            if spec.policy.name == "jiq":  # a token is used up: an idle server is told of once
+            if spec.policy.name in (
+                "jiq",
+                "sparsified-jiq",
+            ):  # a token is used up: an idle server is told of once
                 assert all(band >= color for band, color in zip(bands, true, strict=True))
             else:
                 assert bands == true
@@ -198,6 +270,8 @@ def test_servers_may_come_and_go_at_any_moment(spec, seed, moves):
     held, next_name = [], 0
     for move in moves:
         kind, pick = move % 5, move // 5
+        if spec.policy.clock and pick % 3 == 0:
+            core.update(core.servers[move % len(core.servers)].name)
         if kind == 0 and len(core.servers) > 1:
             core.left(core.servers[pick % len(core.servers)].name)
         elif kind == 1 and len(core.servers) < 9:
@@ -217,7 +291,7 @@ def test_servers_may_come_and_go_at_any_moment(spec, seed, moves):
     assert set(core.lengths().values()) == {0}
 
 
-@pytest.mark.parametrize("spec", [s for s in specs() if not s.policy.learns], ids=str)
+@pytest.mark.parametrize("spec", [s for s in specs() if not s.policy.announces], ids=str)
 @given(seed=st.integers(0, 2**32), delays=st.lists(st.integers(0, 12), min_size=20, max_size=80))
 def test_beliefs_hold_however_late_messages_are(spec, seed, delays):
     """Own sends added, a promise stays true, whatever overtook it on its way."""
@@ -235,7 +309,10 @@ def test_beliefs_hold_however_late_messages_are(spec, seed, delays):
         on_the_way = [message for message in on_the_way if message[0] > now]
         for _, server, m, had in due:
             steps.hear_from(world, server, m, had)
-        if present and delay % 3 == 0:
+        if spec.policy.clock and delay % 4 == 1:
+            server = now % 5
+            tell = spec.policy.tell_state
+        elif present and delay % 3 == 0:
             server = present.pop(below(coins, len(present)))
             length[server] -= 1
             world.length[server] -= 1
@@ -287,8 +364,10 @@ def test_tasks_are_spread_over_all_servers_when_nothing_distinguishes_them(spec)
 
 def test_registry_names_are_unique_and_match_their_files():
     for name, policy in POLICIES.items():
-        module = inspect.getmodule(policy.choose).__name__
+        camel = "".join(word.capitalize() for word in name.split("-"))
+        module = CONSTRUCTORS[camel].__module__
         assert module.rpartition(".")[2] == name.replace("-", "_")
+        assert policy.name == name
 
 
 def replace_policy(spec: PolicySpec, policy) -> PolicySpec:

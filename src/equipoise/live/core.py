@@ -3,7 +3,9 @@
 The core runs the very functions that were simulated, by the address of one state record, so a
 decision costs well under 2.5 us up to ten thousand servers. Alone it runs both halves of the policy
 from its own starts and finishes, which is all there is to know with one dispatcher; with `agents`
-the servers run their half and their messages come in through `heard`.
+the servers run their half and their messages come in through `heard`. A policy with a clock is
+driven by whoever keeps time: alone by `update`, with `agents` by what the servers send at their
+updates.
 
 Every choice takes a *slot*, released exactly once: by `finished` when the last byte has passed or
 the task has failed there, or by `not_sent` when it never reached the server. Releasing again does
@@ -23,7 +25,7 @@ from ..compile import by_address, keep_view
 from ..errors import EquipoiseError, PolicyMismatch
 from ..policies import Policy, PolicySpec, resolve
 from ..policies.base import UNKNOWN
-from ..policies.steps import MESSAGES, OUT_OF_RANGE, World, make_steps, make_world
+from ..policies.steps import MESSAGES, OUT_OF_RANGE, UPDATE, World, make_steps, make_world
 from ..policies.user import out_of_range, try_plain
 from ..rng import make_rng
 
@@ -180,6 +182,24 @@ class Core:
         if m > 0 and server is not None and server.index >= 0:
             self._hear_from(self._address, server.index, m, received)
 
+    def update(self, name: str | None = None) -> None:
+        """Let a server, or all in the order of their index, tell its state as at an update.
+
+        For policies with a clock, called by whoever keeps time; alone the state of a server is
+        what this dispatcher has there. One that is not up is ignored.
+
+        Raises
+        ------
+        EquipoiseError
+            With agents: there the servers keep time themselves, and `heard` takes what they say.
+        """
+        if self.agents:
+            raise EquipoiseError("with agents the servers update by themselves; pass on to heard")
+        given = self._servers.get(name) if name is not None else None
+        for server in self._up if name is None else [given]:
+            if server is not None and server.index >= 0:
+                self._update(self._address, server.index)
+
     def adapt(self) -> int | None:
         """With agents: let the policy learn; return a new announcement, None if nothing changed."""
         world = self._world
@@ -208,6 +228,7 @@ class Core:
     def messages(self) -> dict[str, int]:
         """Return the messages counted so far, by kind."""
         count = self._count + (self._world.count if self._world else 0)
+        count[UPDATE] *= self.spec.messages_per_update
         return {kind: int(count[i]) for i, kind in enumerate(MESSAGES)}
 
     @property
@@ -292,6 +313,7 @@ class Core:
         self._arrive = by_address(steps.send if self.agents else steps.arrive, self._world)
         self._depart = by_address(steps.left if self.agents else steps.depart, self._world, 1)
         self._take_back = by_address(steps.take_back if self.agents else steps.undo, self._world, 1)
+        self._update = by_address(steps.update, self._world, 1)
         self._hear_from = by_address(steps.hear_from, self._world, 3)
         self._adapt = by_address(steps.learn, self._world)
 

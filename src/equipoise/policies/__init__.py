@@ -11,6 +11,8 @@ from typing import Any
 
 from ..errors import PolicyError
 from . import (
+    aujsq_det,
+    aujsq_exp,
     jbt,
     jiq,
     jsq,
@@ -21,7 +23,12 @@ from . import (
     round_robin,
     sampled,
     sed,
+    sparsified_jiq,
+    stale_jsq,
+    sujsq_det,
+    sujsq_exp,
     threshold,
+    total_threshold,
 )
 from .base import (
     NO_PARAMS,
@@ -43,9 +50,16 @@ _FILES = (
     sed,
     ll_d,
     jiq,
+    sparsified_jiq,
     jbt,
     threshold,
     learning_threshold,
+    total_threshold,
+    sujsq_det,
+    sujsq_exp,
+    aujsq_det,
+    aujsq_exp,
+    stale_jsq,
 )
 POLICIES: dict[str, Policy] = {file.POLICY.name: file.POLICY for file in _FILES}
 

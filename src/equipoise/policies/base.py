@@ -210,6 +210,7 @@ class Param:
     below: float | None = None  # strictly less than this
     choices: tuple[str, ...] = ()
     shown: bool = False  # part of the label even at its default
+    most: float | None = None
     reads: Callable[[Any], Any] | None = None  # turns what was written into one form; may refuse
 
     def allowed(self) -> str:
@@ -219,6 +220,7 @@ class Param:
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
         bounds = [f">= {self.least}" if self.least is not None else ""]
         bounds += [f"> {self.above}" if self.above is not None else ""]
+        bounds += [f"<= {self.most}" if self.most is not None else ""]
         bounds += [f"< {self.below}" if self.below is not None else ""]
         return " ".join([words[self.kind], " and ".join(b for b in bounds if b)]).strip()
 
@@ -250,6 +252,7 @@ class Param:
             good = value == value and abs(value) != float("inf")
             good = good and (self.least is None or value >= self.least)
             good = good and (self.above is None or value > self.above)
+            good = good and (self.most is None or value <= self.most)
             good = good and (self.below is None or value < self.below)
         if good and self.choices:
             good = value in self.choices

@@ -6,6 +6,14 @@ Exact, by the drift argument in `draws` (for general service laws by its fluid l
   the slowest speed, or everything if the shares are in proportion to the speeds.
 - jsq, sed: everything. (sed: sum mu_i (q_i/mu_i)^2 falls. The index of jsq keeps lengths up to
   65 536 tasks apart; theory has no such limit.)
+- total-threshold: everything. The longest queues get nothing while another is shorter than the
+  mean, and where all are alike their total falls.
+- JSQ on sparse feedback (sujsq-det, sujsq-exp, aujsq-det, aujsq-exp) and stale-jsq: everything, for
+  any delta > 0. In the fluid limit a queue of order K changes by o(K) between two updates, so the
+  estimates (the stale lengths) are the lengths and the longest queues get nothing while another is
+  shorter, as under jsq. With idle_only an estimate is corrected only where a server is found empty.
+  There the total falls: either all servers work, at M > lam; or some are empty for a part of the
+  time, are found so, have estimates of o(K) and get all that comes, while the others work.
 - jsq-d, ll-d, sampled: the law of who is looked at decides.
 
 Policies with tokens (jiq, jbt, threshold) send to a server known to have fewer than r tasks, and to
@@ -131,6 +139,15 @@ def _jsq(
     return draws.jsq(fleet, rate=rate, rule=name)
 
 
+def _shorter(
+    name: str, fleet: Fleet, params: dict[str, Any], rate: float | None, workers: int
+) -> Stability:
+    found = draws.jsq(fleet, rate=rate, rule=name)
+    if params.get("idle_only", False):
+        return replace(found, reason="a server that is found empty gets all that comes")
+    return replace(found, reason="long queues get nothing while others are shorter")
+
+
 def _jsq_d(
     name: str, fleet: Fleet, params: dict[str, Any], rate: float | None, workers: int
 ) -> Stability:
@@ -194,6 +211,12 @@ KNOWN: dict[str, Callable[[str, Fleet, dict[str, Any], float | None, int], Stabi
     "threshold": _threshold,
     "learning-threshold": _longest,
     "sparsified-jiq": _longest,
+    "total-threshold": _shorter,
+    "sujsq-det": _shorter,
+    "sujsq-exp": _shorter,
+    "aujsq-det": _shorter,
+    "aujsq-exp": _shorter,
+    "stale-jsq": _shorter,
 }
 
 
