@@ -11,6 +11,7 @@ from functools import cache
 import exact
 import numpy as np
 import pytest
+from generator import Generator
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import assert_law, assert_mean, run
@@ -248,24 +249,22 @@ def test_two_servers_under_jsq_are_their_chain(speeds, curve, workers):
     load, cap = 0.7, 45
     full = curve[min(workers or 99, len(curve)) - 1]
     lam = load * sum(speeds) * full
-    entries = []
-
-    def go(a, b, rate):
-        entries.append((a[0] * cap + a[1], b[0] * cap + b[1], rate))
-        entries.append((a[0] * cap + a[1], a[0] * cap + a[1], -rate))
+    chain = Generator()
 
     for x in range(cap):
         for y in range(cap):
             to_x = 1.0 if x < y else 0.5 if x == y else 0.0
             if to_x and x + 1 < cap:
-                go((x, y), (x + 1, y), lam * to_x)
+                chain.go((x, y), (x + 1, y), lam * to_x)
             if to_x < 1 and y + 1 < cap:
-                go((x, y), (x, y + 1), lam * (1 - to_x))
+                chain.go((x, y), (x, y + 1), lam * (1 - to_x))
             if x:
-                go((x, y), (x - 1, y), speeds[0] * speed(x, curve, workers))
+                chain.go((x, y), (x - 1, y), speeds[0] * speed(x, curve, workers))
             if y:
-                go((x, y), (x, y - 1), speeds[1] * speed(y, curve, workers))
-    law = stationary(entries, cap * cap).reshape(cap, cap)
+                chain.go((x, y), (x, y - 1), speeds[1] * speed(y, curve, workers))
+    law = np.zeros((cap, cap))
+    for state, chance in chain.stationary().items():
+        law[state] = chance
     k = np.arange(cap)
     scenario = shared(speeds, load, curve, workers)
 
@@ -278,16 +277,6 @@ def test_two_servers_under_jsq_are_their_chain(speeds, curve, workers):
     for i in (1, 2, 4):
         both = (law[i:].sum() + law[:, i:].sum()) / 2
         assert_mean(runs.at_least(i, 2), float(both))
-
-
-def stationary(entries, size):
-    """The stationary law of a generator given by (from, to, rate), float64[size]."""
-    rows, columns, rates = zip(*entries, strict=True)
-    balance = coo_array((rates, (columns, rows)), shape=(size, size)).tolil()
-    balance[0] = np.ones(size)
-    right = np.zeros(size)
-    right[0] = 1.0
-    return spsolve(balance.tocsc(), right)
 
 
 # --- One path, nothing lost ----------------------------------------------------------------------
