@@ -38,7 +38,8 @@ class Drive:
             )
         elif rate is not None:  # tasks per second
             assert kernel == "memoryless"
-            self.driver.rates[:] = rate * self.driver.unit
+            pieces = self.driver.pieces
+            pieces.base[:] = pieces.most[:] = rate * self.driver.unit
         self.driver.compile()
 
     def to(self, time: float) -> int:
