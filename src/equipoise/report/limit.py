@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import EquipoiseError, PolicyMismatch
 from ..policies import PolicySpec, resolve, unique_labels
-from ..scenario import Poisson, Rates, Scenario
+from ..scenario import Poisson, Scenario
 from ..scenario.service import Exponential
 from .run import Progress, Written, versions
 from .table import plain
@@ -80,7 +80,7 @@ class PoolAnswer:
     def _threshold(self) -> str:
         t = self.theory
         if t.load is None:
-            levels = [] if t.path.levels is None else np.unique(t.path.levels)
+            levels = np.unique(t.path.levels if t.path.levels is not None else np.zeros(0))
             moved = f"moves between {levels[0]} and {levels[-1]}" if len(levels) > 1 else "stays"
             return f"{moved}, {len(t.path.changes)} changes by {self._time(t.path.times[-1])}"
         assert t.best_level is not None
@@ -519,13 +519,13 @@ def _check(scenario: Scenario) -> None:
         why = "queues with a limit; remove it"
     elif not pool and not isinstance(arrivals, Poisson):
         why = "queues whose load varies; take a constant Poisson rate"
-    elif not isinstance(arrivals, Poisson | Rates) and rate_of(scenario) is None:
+    elif scenario.flow is None:
         why = f"arrivals by the law '{arrivals.law}'; take Poisson arrivals, or `equipoise compare`"
     elif not isinstance(service, Exponential) and coxian_of(scenario) is None:
         why = f"service by the law '{service.law}'; take exponential service"
     elif not pool and not isinstance(service, Exponential):
         why = f"queues with service by the law '{service.law}'; take exponential service"
-    elif getattr(arrivals, "batch", None) not in (None, 1):
+    elif scenario.batch is not None:
         why = "arrivals in batches; take batch = 1"
     if why:
         raise EquipoiseError(f"theory has no limit here for {why}")
@@ -535,20 +535,18 @@ def rate_of(scenario: Scenario) -> Any:
     """Return the arrivals per pool and mean service time as a `theory.pools.Rate`; None if none."""
     from ..theory import pools
 
-    mean, n = scenario.mean_service, scenario.servers.count
-    arrivals = scenario.arrivals
-    if isinstance(arrivals, Rates) and getattr(arrivals, "interpolate", None) in (None, "no"):
-        edges, rates = arrivals.table
-        return pools.Piecewise(edges / mean, rates * mean / n)
-    if arrivals.law == "sinusoid":
-        wave = arrivals.wave(scenario)  # type: ignore[union-attr]
+    mean, n, flow = scenario.mean_service, scenario.servers.count, scenario.flow
+    if flow is None:
+        return None
+    to_pool = mean / n
+    if flow.amplitude > 0:
         return pools.Sinusoid(
-            wave.mean * mean / n, wave.amplitude * mean / n, wave.omega * mean, wave.phase
+            float(flow.base[0]) * to_pool, flow.amplitude * to_pool, flow.omega * mean, flow.phase
         )
-    if isinstance(arrivals, Rates):
-        times, rates = arrivals.table
-        return pools.Table(times / mean, rates * mean / n)
-    return None
+    edges = flow.edges / mean
+    if flow.slope.any():
+        return pools.Curve(lambda t: flow.rate(t * mean) * to_pool, edges[np.isfinite(edges)])
+    return pools.Piecewise(edges.tolist(), (flow.base * to_pool).tolist())
 
 
 def coxian_of(scenario: Scenario) -> Any:
@@ -561,8 +559,8 @@ def coxian_of(scenario: Scenario) -> Any:
     if service.law == "coxian":
         mean = scenario.mean_service
         return pools.Coxian(
-            tuple(rate * mean for rate in service.rates),  # type: ignore[union-attr]
-            tuple(service.probabilities),  # type: ignore[union-attr]
+            tuple(rate * mean for rate in service.rates),
+            tuple(service.probabilities),
         )
     return None
 
@@ -572,7 +570,7 @@ def _chosen(
 ) -> list[PolicySpec]:
     """Return the policies asked about; the scenario's own where their limit is known."""
     if isinstance(policies, str | PolicySpec | Mapping) or hasattr(policies, "choose"):
-        policies = [policies]
+        policies = [policies]  # type: ignore[list-item]
     asked = list(policies or [])
     if asked:
         specs = [resolve(one) for one in asked]

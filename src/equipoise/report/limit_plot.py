@@ -62,7 +62,7 @@ def _pools(report: LimitReport) -> Figure:
     answers: list[Any] = list(report.answers)
     first: PoolAnswer = answers[0]
     t = first.theory
-    figure = Figure(figsize=(10.5, 5.0), layout="none")
+    figure = Figure(figsize=(10.5, 5.0))
     moving = t.path.levels is not None and len(t.path.changes) > 0
     bottom, top = 0.115, 0.84
     split = 0.27 if moving or report.load is None else 0.0
@@ -215,7 +215,7 @@ def _queues(report: LimitReport) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
-    figure = Figure(figsize=(8.4, 5.0), layout="none")
+    figure = Figure(figsize=(8.4, 5.0))
     axes = figure.add_axes((0.09, 0.115, 0.89, 0.72))
     answers: list[QueueAnswer] = list(report.answers)  # type: ignore[arg-type]
     most = 2

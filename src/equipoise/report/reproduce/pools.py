@@ -92,7 +92,7 @@ def settling(runs: int = 100, seed: int = 1, told: Told = None) -> Reproduction:
         if level == 0:
             rows += _from_empty(done)
         else:
-            rows.append(Row(f"last change, {name}", *last, fluid.settled, 0.0, LIMIT, True))
+            rows.append(Row(f"last change, {name}", *last, fluid.settled or 0.0, 0.0, LIMIT, True))
             levels = [int(np.flatnonzero(r.thresholds[-1])[-1]) for r in done]
             rows.append(Row(f"final threshold, {name}", *mean_and_error(levels), 5.0, 0.0,
                             LIMIT, True))  # fmt: skip
@@ -121,7 +121,7 @@ def _from_empty(done: list[Any]) -> list[Row]:
 def _draw_settling(found: dict[str, Any], n: int, title: str, under: str) -> Figure:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10.5, 6.2), layout="none")
+    figure = Figure(figsize=(10.5, 6.2))
     for place, (name, (done, fluid)) in enumerate(found.items()):
         left = 0.065 + place * 0.315
         over = figure.add_axes((left, 0.40, 0.275, 0.42))
@@ -191,7 +191,7 @@ def near(runs: int = 200, seed: int = 1, told: Told = None) -> Reproduction:
 def _draw_near(found: dict[int, Any], load: float, title: str, under: str) -> Figure:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10.5, 4.6), layout="none")
+    figure = Figure(figsize=(10.5, 4.6))
     for place, (n, path) in enumerate(found.items()):
         axes = figure.add_axes((0.055 + place * 0.48, 0.13, 0.45, 0.64))
         axes.plot(path["times"], path["mean"], color=INK, linewidth=1.2, dashes=(5, 2),
@@ -256,7 +256,7 @@ def _company(record: Any, n: int) -> np.ndarray:
 def _draw_shares(found: dict[str, np.ndarray], title: str, under: str) -> Figure:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10.5, 5.2), layout="none")
+    figure = Figure(figsize=(10.5, 5.2))
     for place, (policy, law) in enumerate(found.items()):
         axes = figure.add_axes((0.065 + (place % 2) * 0.48, 0.52 - (place // 2) * 0.41, 0.44, 0.30))
         look = LOOKS[USUAL[policy.partition("(")[0]]]
@@ -344,7 +344,7 @@ def _draw_varying(
 
     from ...theory.pools import distance
 
-    figure = Figure(figsize=(10.5, 6.0), layout="none")
+    figure = Figure(figsize=(10.5, 6.0))
     over = figure.add_axes((0.065, 0.42, 0.92, 0.41))
     below = figure.add_axes((0.065, 0.09, 0.92, 0.25), sharex=over)
     path = record.path
@@ -442,7 +442,7 @@ def _draw_hysteresis(
 
     from ...theory import pools
 
-    figure = Figure(figsize=(8.6, 5.2), layout="none")
+    figure = Figure(figsize=(8.6, 5.2))
     axes = figure.add_axes((0.08, 0.11, 0.90, 0.72))
     times, threshold = path["times"], path["threshold"]
     load = _load_at(times, half, low, high)
@@ -505,7 +505,7 @@ def step(runs: int = 20, seed: int = 1, told: Told = None) -> Reproduction:
 def _draw_step(found: list[Any], title: str, under: str) -> Figure:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8.0, 5.0), layout="none")
+    figure = Figure(figsize=(8.0, 5.0))
     axes = figure.add_axes((0.10, 0.12, 0.87, 0.71))
     x = [changes[0] for _, changes, _ in found]
     y = [uneven[0] for _, _, uneven in found]
