@@ -9,8 +9,9 @@ from __future__ import annotations
 from ...errors import EquipoiseError
 from .base import Reproduction, Row, Told
 from .pools import FIGURES as _POOLS
+from .sparse import FIGURES as _SPARSE
 
-FIGURES = {**_POOLS}
+FIGURES = {**_POOLS, **_SPARSE}
 
 
 def reproduce(
