@@ -18,12 +18,16 @@ from . import tally as t
 from .store import NEEDS_LEVELS, NO_SUCH_SERVER
 
 MOST_LEVELS = 65_536  # the time at announced values beyond is not told apart
-ARRIVALS_SEED, SERVICE_SEED, POLICY_SEED, SERVERS_SEED, START_SEED = range(5)
+ARRIVALS_SEED, SERVICE_SEED, POLICY_SEED, SERVERS_SEED, START_SEED, DELAYS_SEED, CLOCK_SEED = range(
+    7
+)
 
 
 def seeds(seed: int, replication: int) -> list[np.random.SeedSequence]:
-    """Return the streams of a replication: arrivals, service, policy, servers, start state."""
-    return np.random.SeedSequence(seed, spawn_key=(replication,)).spawn(5)
+    """Return the streams of a replication: arrivals, service, policy, servers, start state, delays
+    of messages, clocks.
+    """
+    return np.random.SeedSequence(seed, spawn_key=(replication,)).spawn(7)
 
 
 class Driver:
@@ -51,9 +55,9 @@ class Driver:
             choice_rng=make_rng(self.streams[POLICY_SEED]),
             server_rng=make_rng(self.streams[SERVERS_SEED]),
             limit=servers.limit,
-            tracked=limited or servers.discipline == "slotted",
+            tracked=limited or servers.discipline == "slotted" or scenario.messages.law is not None,
             speeds=servers.speed_of,
-            workers=self.workers,
+            workers=1 if servers.discipline == "ps" else self.workers,  # r(k) = 1 for k >= 1
         )
         announced = max(0, min(int(self.world.announcement[0]), MOST_LEVELS))
         tallest = max(int(self.lengths.max()), int(2 * scenario.offered_load()[2]), announced)
@@ -63,6 +67,10 @@ class Driver:
     def trail(self) -> np.ndarray:
         """The first events, if they were asked for and the kernel notes them (events.py)."""
         return np.zeros(0, np.int32)
+
+    def held(self) -> int:
+        """Tasks waiting at the dispatcher now."""
+        return 0
 
     def arrived(self) -> int:
         """Tasks that have come so far, those of the start not counted."""

@@ -94,14 +94,13 @@ def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[Policy
                 f"policy '{sized[0]}' must observe sizes; in slotted time tasks have none"
             )
         return "slotted"
-    servers = scenario.servers
-    if servers.discipline == "ps" or servers.queue or scenario.messages.law is not None:
-        raise EquipoiseError(
-            "no kernel runs processor sharing, a queue at the dispatcher or delayed messages yet"
-        )
-    if wanted == "memoryless" and not scenario.memoryless:
-        raise EquipoiseError(
-            "the memoryless kernel needs exponential service and Poisson arrivals; use events"
+    why_not = _not_memoryless(scenario, specs)
+    if wanted == "memoryless" and why_not:
+        raise EquipoiseError(f"the memoryless kernel {why_not}; use events")
+    if sized and scenario.servers.curve is not None:
+        raise PolicyMismatch(
+            f"policy '{sized[0]}' must observe the work left, which is no time where the speed of "
+            "a server depends on how many share it; remove servers.curve"
         )
     if wanted == "memoryless" and sized:
         raise PolicyMismatch(
@@ -109,8 +108,24 @@ def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[Policy
             "use events"
         )
     if wanted == "auto":
-        return "memoryless" if scenario.memoryless and not sized else "events"
+        return "events" if sized or why_not else "memoryless"
     return wanted
+
+
+def _not_memoryless(scenario: Scenario, specs: Sequence[PolicySpec]) -> str | None:
+    """Return why the memoryless kernel cannot run a scenario, or None."""
+    servers = scenario.servers
+    if not scenario.memoryless:
+        return "needs exponential service and Poisson arrivals"
+    if servers.discipline == "ps":
+        return "does not share servers"
+    if servers.queue:
+        return "keeps no queue at the dispatcher"
+    if scenario.messages.law is not None:
+        return "does not know messages that take time"
+    if any(spec.policy.clock is not None for spec in specs):
+        return "has no clock for updates"
+    return None
 
 
 def replicate(
@@ -273,7 +288,7 @@ class _Book:
             | ({"threshold": threshold} if driver.spec.policy.learns else {}),
             arrived=int(number[t.ARRIVED]) + start,
             finished=int(number[t.FINISHED]),
-            present=int(number[t.TOTAL]),
+            present=int(number[t.TOTAL]) + driver.held(),
             lost=int(number[t.LOST]),
             last_change=float(now[t.LAST_CHANGE]) * driver.unit if moved else None,
             events=int(number[t.ARRIVED] + number[t.FINISHED]),
