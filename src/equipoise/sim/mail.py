@@ -226,7 +226,6 @@ def make_mail_steps(policy: Policy) -> MailSteps:
             world.count[UPDATE] += 1
             speak(world, mail, server, TOLD, m, at)
 
-    @outline
     def deliver(world, mail, at):
         letter = take_first(mail)
         server, kind = np.int64(mail.server[U(letter)]), np.int64(mail.kind[U(letter)])
