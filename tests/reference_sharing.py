@@ -1,4 +1,4 @@
-"""Servers whose tasks share them, in plain Python: the work left of every task, from event to event.
+"""Servers whose tasks share them, in plain Python: what is left of every task, event by event.
 
 No virtual time, no heaps: between two events each task in service has its share of the server's
 speed taken off what it has left. The choices are given.

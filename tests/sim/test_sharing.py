@@ -1,7 +1,6 @@
-"""Servers that their tasks share: closed forms, birth and death, and a slow loop over the work left.
+"""Servers that their tasks share: closed forms, birth and death, a slow loop over the work left.
 
-Source of insensitivity: Sakata, Noguchi and Oizumi (1971), Operations Research 19(2); Kelly (1979),
-Reversibility and Stochastic Networks, section 3.3.
+Source of insensitivity: Kelly (1979), Reversibility and Stochastic Networks, section 3.3.
 """
 
 import heapq
@@ -24,9 +23,7 @@ from equipoise.sim.store import NOBODY
 
 def bounded_pareto(index=1.5, ratio=1000.0):
     """A law of mean 1 s whose longest times are `ratio` times its shortest, by its quantiles."""
-    p = np.concatenate(
-        (np.linspace(0, 0.99, 400), 1 - np.geomspace(0.0099, 1e-7, 400), [1.0])
-    )
+    p = np.concatenate((np.linspace(0, 0.99, 400), 1 - np.geomspace(0.0099, 1e-7, 400), [1.0]))
     x = (1 - p * (1 - ratio**-index)) ** (-1 / index)
     steps, mean = np.diff(p), (x[1:] + x[:-1]) / 2
     law = {"law": "empirical", "quantiles": x.tolist(), "probabilities": p.tolist()}
@@ -99,9 +96,7 @@ def test_limits_and_curves_hold_to_birth_and_death(workers, curve):
     one = scenario(servers, load=0.8, tasks=40_000)
     rate = one.rate_table()[1][0]
     top = len(curve or (1,))
-    law = birth_and_death(
-        rate, lambda k: (curve or (1.0,))[min(k, workers or k, top) - 1]
-    )
+    law = birth_and_death(rate, lambda k: (curve or (1.0,))[min(k, workers or k, top) - 1])
     k = np.arange(law.size)
 
     runs = run(one, "random")
@@ -184,9 +179,7 @@ def test_the_tasks_of_a_server_leave_by_their_finishes(script):
             assert memory.finish[left] == heapq.heappop(theirs[server])
         sharing.set_due(memory, server, len(theirs[server]), 0.0)
 
-        due = [
-            (t[0] - memory.clock[s]) * len(t) if t else np.inf for s, t in enumerate(theirs)
-        ]
+        due = [(t[0] - memory.clock[s]) * len(t) if t else np.inf for s, t in enumerate(theirs)]
         assert memory.due[1] == pytest.approx(min(due))
         if any(theirs):
             assert due[sharing.first_due(memory)] == pytest.approx(min(due))

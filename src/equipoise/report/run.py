@@ -17,7 +17,7 @@ from ..errors import EquipoiseError, PolicyMismatch, ScenarioError, UnstableErro
 from ..policies import Policy, PolicySpec, resolve, unique_labels
 from ..policies.user import try_plain
 from ..scenario import Scenario
-from ..sim.run import Interrupted, Record, pick_kernel, replicate
+from ..sim.run import Interrupted, Record, pick_kernel, replicate, warnings_of
 from ..stats import paired
 from .measure import measure, warm_up_rows
 from .results import HIGHER_IS_BETTER, METRICS, Comparison, Difference, PolicyResult
@@ -156,6 +156,7 @@ def study(
         for spec, (_, settled) in zip(specs, found, strict=True)
         if not settled
     ]
+    notes += [warning for spec in specs for warning in warnings_of(scenario, spec)]
     results = [
         measure(scenario, spec, each, first, confidence)
         for spec, each in zip(specs, records, strict=True)

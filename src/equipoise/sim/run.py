@@ -26,6 +26,7 @@ from .slotted import SlottedDriver
 
 ROWS, STRETCHES = 50, 10
 ANY = 2**62  # no bound on the number of tasks
+MOST_CROSSED = 0.1  # tasks a server in the time of a message, for a policy that learns
 # the columns of Record.sums: integrals and sums over a stretch, in seconds and tasks
 TIME, TASKS, UNEVEN, WAITS, WAITED, RESPONSES, RESPONDED, ARRIVALS, DEPARTURES, LOSSES = range(10)
 SUMS = 10
@@ -126,6 +127,27 @@ def _not_memoryless(scenario: Scenario, specs: Sequence[PolicySpec]) -> str | No
     if any(spec.policy.clock is not None for spec in specs):
         return "has no clock for updates"
     return None
+
+
+def warnings_of(scenario: Scenario, spec: PolicySpec) -> list[str]:
+    """Return what has to be said of a policy's results in this scenario, a sentence each.
+
+    A policy that learns from messages judges its value by what was true a delay ago. Where more
+    than 0.1 tasks come to a server in that time it hunts: measured on pools, 0.055 is harmless,
+    0.55 hunts, 1.65 is meaningless.
+    """
+    law = scenario.messages.law
+    if law is None or not spec.policy.learns:
+        return []
+    rate = scenario.offered_load()[0] * scenario.servers.capacity / scenario.mean_service
+    delay = law.moments().mean
+    crossed = rate / scenario.servers.count * delay
+    if crossed <= MOST_CROSSED:
+        return []
+    return [
+        f"{spec.label} learns from messages that take {delay:g} s, in which {crossed:.3g} tasks "
+        f"come to a server: above {MOST_CROSSED} what it learns is not to be trusted"
+    ]
 
 
 def replicate(
