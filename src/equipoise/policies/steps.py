@@ -110,6 +110,9 @@ class Steps(NamedTuple):
     left: Callable[..., Any]  # (world, server): the dispatcher's half of a departure
     learn: Callable[..., Any]  # (world) -> announcement, after the messages of a start were heard
     arrive_together: Callable[..., Any]  # (world, tasks) -> server: all of them go to one server
+    say_start: Callable[..., Any]  # (world, server, value) -> m, a server's half, not counted,
+    say_finish: Callable[..., Any]  # under the announcement that this server knows
+    say_state: Callable[..., Any]
 
 
 @cache
@@ -239,6 +242,27 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
             world.count[UPDATE] += 1
             heard(world, server, m)
 
+    def say_start(world, server, value):
+        return tell_start(world.length[np.uintp(server)], value, world.state.par, world.server_rng)
+
+    def say_finish(world, server, value):
+        return tell_finish(world.length[np.uintp(server)], value, world.state.par, world.server_rng)
+
+    def say_state(world, server, value):
+        return tell_state(world.length[np.uintp(server)], value, world.state.par, world.server_rng)
+
     return Steps(
-        arrive, depart, take_back, undo, hear_from, update, send, left, learn, arrive_together
+        arrive,
+        depart,
+        take_back,
+        undo,
+        hear_from,
+        update,
+        send,
+        left,
+        learn,
+        arrive_together,
+        say_start,
+        say_finish,
+        say_state,
     )

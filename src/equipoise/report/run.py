@@ -17,7 +17,14 @@ from ..errors import EquipoiseError, PolicyMismatch, ScenarioError, UnstableErro
 from ..policies import Policy, PolicySpec, resolve, unique_labels
 from ..policies.user import try_plain
 from ..scenario import Scenario
-from ..sim.run import Interrupted, Record, pick_kernel, replicate, stated_error
+from ..sim.run import (
+    Interrupted,
+    Record,
+    pick_kernel,
+    replicate,
+    stated_error,
+    warnings_of,
+)
 from ..stats import paired
 from .measure import measure, warm_up_rows
 from .results import HIGHER_IS_BETTER, METRICS, Comparison, Difference, PolicyResult
@@ -158,6 +165,7 @@ def study(
     ]
     error = stated_error(scenario, chosen, specs)
     notes += [error] if error else []
+    notes += [warning for spec in specs for warning in warnings_of(scenario, spec)]
     results = [
         measure(scenario, spec, each, first, confidence)
         for spec, each in zip(specs, records, strict=True)

@@ -63,6 +63,10 @@ class Runner:
         """The first events, if they were asked for and the kernel notes them (events.py)."""
         return np.zeros(0, np.int32)
 
+    def held(self) -> int:
+        """Tasks waiting at the dispatcher now."""
+        return 0
+
     def arrived(self) -> int:
         """Tasks that have come so far, those of the start not counted."""
         return int(self.tally.number[t.ARRIVED])
@@ -115,7 +119,9 @@ class Driver(Runner):
             choice_rng=make_rng(self.streams[POLICY_SEED]),
             server_rng=make_rng(self.streams[SERVERS_SEED]),
             limit=servers.limit,
-            tracked=self.limited or servers.discipline == "slotted",
+            tracked=self.limited
+            or servers.discipline == "slotted"
+            or scenario.messages.law is not None,
             speeds=servers.speed_of,
             workers=1 if servers.discipline == "ps" else self.workers,  # r(k) = 1 for k >= 1
         )

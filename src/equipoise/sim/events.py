@@ -2,11 +2,23 @@
 
 Tasks come as a stream of (arrival time, size) that the caller supplies in blocks, the same for
 every policy, so that policies differ in their choices alone (common random numbers). Each task
-in the system holds a slot; those in service have their departure in the calendar, those waiting
-stand in a list per server, first come first served. Departures at the instant of an arrival go
-first. Time is in seconds.
+in the system holds a slot. Time is in seconds.
 
-As in memoryless.py the path does not depend on how a run is cut into calls.
+What a scenario does not use is not compiled in:
+
+    fcfs, pools   tasks in service have their departures in the calendar, those waiting stand in a
+                  list per server, first come first served; pools are servers of many workers
+    sharing       tasks in service share the server (sharing.py): processor sharing, limited or
+                  with a speed curve
+    limit         a task sent to a full server is lost
+    held          .. or waits at the dispatcher, in order: one that comes while others wait goes
+                  behind them; after every departure the first is chosen for anew, and when it finds
+                  room the next one, until one finds its server full
+    mail          messages take time (mail.py)
+    clock         servers tell their state by the clock (ticks.py)
+
+At one instant letters arrive first, in the order they were posted; then departures, updates by the
+clock, arrivals. As in memoryless.py the path does not depend on how a run is cut into calls.
 """
 
 from __future__ import annotations
@@ -16,15 +28,45 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compile import borrow, kernel
+from ..compile import borrow, kernel, outline
 from ..policies.base import Policy, book_work
 from ..policies.heap import drop_first, push, replace_first
 from ..policies.spec import PolicySpec
-from ..policies.steps import OUT_OF_RANGE, make_steps
+from ..policies.steps import OUT_OF_RANGE, UPDATE, Steps, make_steps
+from ..rng import make_rng
 from ..scenario import Scenario, SlotService, TaskStream, TraceService
-from .driver import ARRIVALS_SEED, SERVICE_SEED, START_SEED, Driver
+from .driver import (
+    ARRIVALS_SEED,
+    CLOCK_SEED,
+    DELAYS_SEED,
+    SERVICE_SEED,
+    START_SEED,
+    Driver,
+)
+from .mail import (
+    BLOCK,
+    DRAWN,
+    IN_FLIGHT,
+    Mail,
+    MailSteps,
+    make_mail,
+    make_mail_steps,
+    more_delays,
+    more_mail,
+)
+from .sharing import (
+    Sharing,
+    add,
+    enter,
+    first_due,
+    leave,
+    make_sharing,
+    more_sharing,
+    set_due,
+)
 from .store import (
     NEEDS_LEVELS,
+    NEEDS_MAIL,
     NEEDS_SLOTS,
     NEEDS_TASKS,
     NO_SUCH_SERVER,
@@ -38,6 +80,7 @@ from .tally import (
     FINISHED,
     LOST,
     NO_TIME,
+    NOW,
     TALLEST,
     THRESHOLD,
     announced,
@@ -49,9 +92,10 @@ from .tally import (
     started_at_once,
     waited,
 )
+from .ticks import Ticks, make_ticks, turn, wind
 
 U = np.uintp
-PENDING_EVENTS, FREE, TAKEN, TRAIL = range(4)
+PENDING_EVENTS, FREE, TAKEN, TRAIL, HELD, FIRST_HELD, LAST_HELD, MOST_HELD, RETRY = range(9)
 
 
 class Events(NamedTuple):
@@ -65,33 +109,111 @@ class Events(NamedTuple):
     tail: np.ndarray  # int32[n], last task waiting
     key: np.ndarray  # float64[slots], the calendar: times of departure, a heap
     item: np.ndarray  # int32[slots], whose
-    counts: np.ndarray  # int64[4]: events pending; first free slot; tasks taken; trail written
+    counts: np.ndarray  # int64[9], see the names above
     speed: np.ndarray  # float64[n], speed of each server (empty if all are 1)
     trail: (
         np.ndarray
     )  # int32[k], the first k events: server of an arrival, -1 - server of a departure
+    sharing: Sharing | None = None  # what is not used is not there: it need not be compiled
+    mail: Mail | None = None
+    ticks: Ticks | None = None
+
+
+class Switches(NamedTuple):
+    """What a scenario uses; the rest is not compiled in."""
+
+    limited: bool = False
+    unequal: bool = False  # servers have speeds
+    sharing: bool = False
+    held: bool = False  # tasks may wait at the dispatcher
+    mail: bool = False
 
 
 @cache
-def make_events(policy: Policy, limited: bool, unequal: bool = False) -> Any:
-    """Return the kernel of one policy, with a limit or not, servers of speed 1 or unequal ones.
-
-    Pools are servers of many workers.
+def make_events(policy: Policy, switches: Switches) -> Any:
+    """Return the kernel of one policy.
 
     run(world, tasks, tally, times, sizes, ended, workers, until, most) takes tasks from the block
     `times`, `sizes` (s), beginning at counts[TAKEN], until time `until` (s, events at that instant
     included) or until `most` tasks have arrived. It returns REACHED, NEEDS_TASKS when the block is
     used up and `ended` is false, or what must grow outside before the next call.
     """
-    arrive, depart, *_ = make_steps(policy, limited)
-    learns, sized = policy.learns, "sizes" in policy.needs
+    limited, unequal, sharing, held, mailed = switches
+    steps = make_steps(policy, limited or mailed)
+    if mailed:
+        arrive, depart, update, deliver = make_mail_steps(policy)
+    else:
+        arrive, depart, update, deliver = _at_once(steps)
+    learns, sized, clock = policy.learns, "sizes" in policy.needs, policy.clock
+    clocked = clock is not None
+    together = clock is not None and clock.together
+    regular = clock is not None and clock.regular
+    sweeps = policy.announces or together
+
+    def start(world, tasks, tally, server, task, size, at, workers, pending):
+        """A task that was sent to `server` is there; return the events pending now."""
+        length, n = world.length[U(server)], world.length.size
+        risen(tally, length, n)
+        if sized:
+            book_work(world.fleet, server, length - 1, size)
+        if unequal:
+            size /= tasks.speed[U(server)]
+        tasks.server[U(task)] = server
+        if length <= workers:
+            if sharing:
+                enter(tasks.sharing, server, length - 1, task, size, at)
+                set_due(tasks.sharing, server, length, at)
+            else:
+                push(tasks.key, tasks.item, pending, at + size, task)
+                pending += 1
+            if held and at > tasks.arrival[U(task)]:
+                waited(tally, at - tasks.arrival[U(task)])
+            else:
+                started_at_once(tally)
+        else:
+            tasks.size[U(task)] = size
+            tasks.next[U(task)] = NOBODY
+            if length == workers + 1:
+                tasks.head[U(server)] = task
+            else:
+                tasks.next[U(tasks.tail[U(server)])] = task
+            tasks.tail[U(server)] = task
+        if learns and world.announcement[0] != tally.number[THRESHOLD]:
+            announced(tally, world.announcement[0])
+        return pending
+
+    @outline
+    def sweep(world, mail, ticks, at):
+        """All servers tell their state."""
+        for server in range(world.length.size):
+            world.count[UPDATE] += int(ticks.asked)
+            update(world, mail, server, at)
+
+    def note(tasks, what):
+        """Keep an event of the trail."""
+        if tasks.counts[TRAIL] < tasks.trail.size:
+            tasks.trail[tasks.counts[TRAIL]] = what
+            tasks.counts[TRAIL] += 1
+
+    def hold(tasks, task, size):
+        """Let a task wait at the dispatcher, behind the others."""
+        counts = tasks.counts
+        tasks.size[U(task)] = size
+        tasks.next[U(task)] = NOBODY
+        if counts[HELD] == 0:
+            counts[FIRST_HELD] = task
+        else:
+            tasks.next[U(counts[LAST_HELD])] = task
+        counts[LAST_HELD] = task
+        counts[HELD] += 1
 
     def events(world, tasks, tally, times, sizes, ended, workers, until, most):
         world, tasks, tally = borrow(world), borrow(tasks), borrow(tally)
         times, sizes = borrow(times), borrow(sizes)
         n, levels = world.length.size, tally.least.size
         number, counts = tally.number, tasks.counts
-        key, item = tasks.key, tasks.item
+        mail, ticks = tasks.mail, tasks.ticks
+        letters = n + 4 if sweeps else 4  # most that one event can post
         taken, pending = counts[TAKEN], counts[PENDING_EVENTS]
         code = REACHED
         while True:
@@ -106,66 +228,95 @@ def make_events(policy: Policy, limited: bool, unequal: bool = False) -> Any:
             if taken >= times.size and not ended:
                 code = NEEDS_TASKS
                 break
+            if mailed and (
+                mail.counts[IN_FLIGHT] + letters > mail.due.size
+                or mail.counts[DRAWN] + 2 * letters > mail.delay.size
+            ):
+                code = NEEDS_MAIL
+                break
+            if held and counts[RETRY] > 0:  # a server lost a task just now: whoever is first tries
+                counts[RETRY] -= 1
+                server = arrive(world, mail, tally.now[NOW])
+                if server == OUT_OF_RANGE:
+                    code = NO_SUCH_SERVER
+                    break
+                if server < 0:
+                    counts[RETRY] = 0
+                    continue
+                task = counts[FIRST_HELD]
+                counts[FIRST_HELD] = tasks.next[U(task)]
+                counts[HELD] -= 1
+                note(tasks, server)
+                size = tasks.size[U(task)]
+                at = tally.now[NOW]
+                pending = start(world, tasks, tally, server, task, size, at, workers, pending)
+                continue
             coming = times[U(taken)] if taken < times.size else np.inf
-            leaving = key[0] if pending > 0 else np.inf
+            if sharing:  # noqa: SIM108  (what is not used must not be compiled)
+                leaving = tasks.sharing.due[1]
+            else:
+                leaving = tasks.key[0] if pending > 0 else np.inf
             at = min(coming, leaving)
+            if clocked:
+                at = min(at, ticks.next[0])
+            if mailed and mail.counts[IN_FLIGHT] > 0:
+                at = min(at, mail.due[0])
             if at > until:
                 pass_time(tally, until, n)
                 break
             pass_time(tally, at, n)
             if sized:
                 world.fleet.now[0] = at
+            if mailed and mail.counts[IN_FLIGHT] > 0 and mail.due[0] <= at:
+                deliver(world, mail, at)
+                continue
+            if clocked and ticks.next[0] <= at and at < leaving:
+                whose = turn(ticks, together, regular, n)
+                if together:
+                    sweep(world, mail, ticks, at)
+                else:
+                    world.count[UPDATE] += int(ticks.asked)
+                    update(world, mail, whose, at)
+                wind(ticks, at, together, regular, n)
+                continue
             if coming < leaving:  # a task arrives
                 size = sizes[U(taken)]
                 taken += 1
-                server = arrive(world)
+                if held and counts[HELD] > 0:  # noqa: SIM108  (likewise)
+                    server = np.int64(-1)
+                else:
+                    server = arrive(world, mail, at)
                 if server == OUT_OF_RANGE:
                     code = NO_SUCH_SERVER
                     break
                 number[ARRIVED] += 1
-                if counts[TRAIL] < tasks.trail.size:
-                    tasks.trail[counts[TRAIL]] = server if server >= 0 else -1 - server
-                    counts[TRAIL] += 1
-                if limited and server < 0:
+                if not held or server >= 0:
+                    note(tasks, server if server >= 0 else -1 - server)
+                if limited and server < 0 and not (held and counts[HELD] < counts[MOST_HELD]):
                     number[LOST] += 1
                     continue
-                length = world.length[U(server)]
-                risen(tally, length, n)
-                if sized:
-                    book_work(world.fleet, server, length - 1, size)
-                if unequal:
-                    size /= tasks.speed[U(server)]
                 task = counts[FREE]
                 counts[FREE] = tasks.next[U(task)]
-                tasks.server[U(task)] = server
                 tasks.arrival[U(task)] = at
-                if length <= workers:
-                    push(key, item, pending, at + size, task)
-                    pending += 1
-                    started_at_once(tally)
+                if held and server < 0:
+                    hold(tasks, task, size)
                 else:
-                    tasks.size[U(task)] = size
-                    tasks.next[U(task)] = NOBODY
-                    if length == workers + 1:
-                        tasks.head[U(server)] = task
-                    else:
-                        tasks.next[U(tasks.tail[U(server)])] = task
-                    tasks.tail[U(server)] = task
-                if learns and world.announcement[0] != number[THRESHOLD]:
-                    announced(tally, world.announcement[0])
+                    pending = start(world, tasks, tally, server, task, size, at, workers, pending)
             else:  # the task with the earliest departure is done
-                task = np.int64(item[0])
-                server = np.int64(tasks.server[U(task)])
+                if sharing:
+                    server = first_due(tasks.sharing)
+                    task = leave(tasks.sharing, server, at)
+                else:
+                    task = np.int64(tasks.item[0])
+                    server = np.int64(tasks.server[U(task)])
                 length = np.int64(world.length[U(server)])
                 number[FINISHED] += 1
-                if counts[TRAIL] < tasks.trail.size:
-                    tasks.trail[counts[TRAIL]] = -1 - server
-                    counts[TRAIL] += 1
+                note(tasks, -1 - server)
                 if sized:
                     book_work(world.fleet, server, length, 0.0)
                     if length == 1:  # nothing is left but rounding
                         world.fleet.work[server] = 0.0
-                depart(world, server)
+                depart(world, mail, server, at)
                 fallen(tally, length, n)
                 if tasks.arrival[U(task)] != NO_TIME:
                     responded(tally, at - tasks.arrival[U(task)])
@@ -174,12 +325,20 @@ def make_events(policy: Policy, limited: bool, unequal: bool = False) -> Any:
                     tasks.head[U(server)] = tasks.next[U(starting)]
                     if tasks.arrival[U(starting)] != NO_TIME:
                         waited(tally, at - tasks.arrival[U(starting)])
-                    replace_first(key, item, pending, at + tasks.size[U(starting)], starting)
-                else:
-                    drop_first(key, item, pending)
+                    if sharing:
+                        add(tasks.sharing, server, starting, tasks.size[U(starting)])
+                    else:
+                        ends = at + tasks.size[U(starting)]
+                        replace_first(tasks.key, tasks.item, pending, ends, starting)
+                elif not sharing:
+                    drop_first(tasks.key, tasks.item, pending)
                     pending -= 1
+                if sharing:
+                    set_due(tasks.sharing, server, min(length - 1, workers), at)
                 tasks.next[U(task)] = counts[FREE]
                 counts[FREE] = task
+                if held:
+                    counts[RETRY] = counts[HELD]
         counts[TAKEN], counts[PENDING_EVENTS] = taken, pending
         settle(tally)
         return code
@@ -188,18 +347,50 @@ def make_events(policy: Policy, limited: bool, unequal: bool = False) -> Any:
     return kernel(events)
 
 
+def _at_once(steps: Steps) -> MailSteps:
+    """Return the steps of messages that take no time, in the form of those that do."""
+    arrive_now, depart_now, update_now = steps.arrive, steps.depart, steps.update
+
+    def arrive(world, mail, at):
+        return arrive_now(world)
+
+    def depart(world, mail, server, at):
+        depart_now(world, server)
+
+    def update(world, mail, server, at):
+        update_now(world, server)
+
+    def deliver(world, mail, at):
+        """Nothing is on its way."""
+
+    return MailSteps(arrive, depart, update, deliver)
+
+
 def make_event_tasks(
     lengths: np.ndarray,
     sizes: np.ndarray,
     workers: int,
     trail: int = 0,
     speeds: np.ndarray | None = None,
+    curve: np.ndarray | None = None,
+    held: int = 0,
 ) -> Events:
-    """Return the tasks of servers with these lengths, int[n]; `sizes` float64[sum of lengths], s.
+    """Return the tasks of servers with these lengths, without mail or clock.
 
-    `speeds`, float64[n], where they differ; a task of size x takes x / speed.
-
-    The first `workers` tasks of each server are in service from time 0, the rest wait.
+    Parameters
+    ----------
+    lengths, sizes
+        int[n]; float64[sum of lengths], s: service times at speed 1.
+    workers
+        So many tasks of each server are in service from time 0, the rest wait.
+    trail
+        How many events to note.
+    speeds
+        float64[n], where they differ; a task of size x takes x / speed.
+    curve
+        float64[m], r(1), ..., r(m) of servers whose tasks share them; None where they do not.
+    held
+        Most tasks waiting at the dispatcher.
     """
     n, used = lengths.size, int(lengths.sum())
     slots = max(1024, 2 * used)
@@ -218,15 +409,20 @@ def make_event_tasks(
         head[some] = first[:-1][some] + workers
         tail[some] = first[1:][some] - 1
         next_[tail[some]] = NOBODY
-    started = np.flatnonzero(serving)
-    started = started[np.argsort(size[started], kind="stable")]  # sorted times are a heap
     key, item = np.zeros(slots), np.zeros(slots, np.int32)
-    key[: started.size], item[: started.size] = size[started], started
-    free = used if used < slots else NOBODY
-    counts = np.array([started.size, free, 0, 0], np.int64)
+    started = np.flatnonzero(serving)
+    if curve is None:
+        started = started[np.argsort(size[started], kind="stable")]  # sorted times are a heap
+        key[: started.size], item[: started.size] = size[started], started
+        sharing = None
+    else:
+        sharing = make_sharing(n, server[:used], size[:used], serving, slots, curve)
+    counts = np.zeros(9, np.int64)
+    counts[PENDING_EVENTS], counts[FREE] = started.size, used if used < slots else NOBODY
+    counts[MOST_HELD] = held
     arrival = np.full(slots, NO_TIME)
     kept = np.zeros(trail, np.int32)
-    return Events(server, arrival, size, next_, head, tail, key, item, counts, speed, kept)
+    return Events(server, arrival, size, next_, head, tail, key, item, counts, speed, kept, sharing)
 
 
 def more_event_slots(tasks: Events) -> Events:
@@ -243,23 +439,57 @@ def more_event_slots(tasks: Events) -> Events:
         size=longer(tasks.size, 2 * old, 0.0),
         key=longer(tasks.key, 2 * old, 0.0),
         item=longer(tasks.item, 2 * old, 0),
+        sharing=tasks.sharing and more_sharing(tasks.sharing, 2 * old),
     )
 
 
 class EventsDriver(Driver):
-    """Drives events.py, in seconds, feeding it blocks of the scenario's tasks."""
+    """Drives events.py, in seconds, feeding it blocks of the scenario's tasks, and delays."""
 
     def __init__(self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int) -> None:
         super().__init__(scenario, spec, replication, trail)
-        self.kernel = make_events(spec.policy, self.limited, self.speeds is not None)
+        servers, self.delays = scenario.servers, scenario.messages.law
+        shares = servers.discipline == "ps"
+        switches = Switches(
+            limited=self.limited,
+            unequal=self.speeds is not None,
+            sharing=shares,
+            held=servers.queue > 0,
+            mail=self.delays is not None,
+        )
+        self.kernel = make_events(spec.policy, switches)
         self.stream: TaskStream = scenario.task_stream(
             self.streams[ARRIVALS_SEED], self.streams[SERVICE_SEED]
         )
         generator = np.random.default_rng(self.streams[START_SEED])
         sizes = start_sizes(scenario, int(self.lengths.sum()), generator)
-        self.tasks = make_event_tasks(self.lengths, sizes, self.workers, trail, self.speeds)
+        curve = np.array(servers.curve or (1.0,)) if shares else None
+        self.tasks = make_event_tasks(
+            self.lengths, sizes, self.workers, trail, self.speeds, curve, servers.queue
+        )
+        self._add_mail()
+        self._add_clock()
         self.times = self.sizes = np.zeros(0)
         self.ended = False
+
+    def _add_mail(self) -> None:
+        """Give the servers their mail, where messages take time."""
+        self.delay_rng = np.random.default_rng(self.streams[DELAYS_SEED])
+        n = self.lengths.size
+        self.letters = n + 4  # most that one event can post
+        if self.delays is not None:
+            mail = make_mail(n, int(self.world.announcement[0]), max(1024, self.letters))
+            self.tasks = self.tasks._replace(mail=mail)
+
+    def _add_clock(self) -> None:
+        """Start the clock of a policy that has one."""
+        clock, params = self.spec.policy.clock, self.spec.params
+        if clock is not None:
+            period = self.scenario.mean_service / params["delta"]
+            asked = params.get("mode", "pull") == "push"
+            rng = make_rng(self.streams[CLOCK_SEED])
+            ticks = make_ticks(clock, period, asked, self.lengths.size, rng)
+            self.tasks = self.tasks._replace(ticks=ticks)
 
     def run(self, until: float, most: int) -> None:
         while True:
@@ -276,11 +506,25 @@ class EventsDriver(Driver):
                 self.tasks.counts[TAKEN] = 0
             elif code == NEEDS_SLOTS:
                 self.tasks = more_event_slots(self.tasks)
+            elif code == NEEDS_MAIL:
+                assert self.tasks.mail is not None
+                self.tasks = self.tasks._replace(mail=self._refilled(self.tasks.mail))
             else:
                 self.grow(code)
 
+    def _refilled(self, mail: Mail) -> Mail:
+        """Return the mail with more room, or more delays, whichever was wanted."""
+        if mail.counts[DRAWN] + 2 * self.letters > mail.delay.size:
+            assert self.delays is not None
+            drawn = self.delays.sample(self.delay_rng, max(BLOCK, 4 * self.letters))
+            return more_delays(mail, drawn)
+        return more_mail(mail)
+
     def trail(self) -> np.ndarray:
         return self.tasks.trail[: self.tasks.counts[TRAIL]]
+
+    def held(self) -> int:
+        return int(self.tasks.counts[HELD])
 
 
 def start_sizes(scenario: Scenario, k: int, generator: np.random.Generator) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 # What a kernel returns: it did what it was asked, or what it needs before it can go on.
-REACHED, NEEDS_LEVELS, NEEDS_SLOTS, NEEDS_NODES, NEEDS_TASKS, NO_SUCH_SERVER = range(6)
+REACHED, NEEDS_LEVELS, NEEDS_SLOTS, NEEDS_NODES, NEEDS_TASKS, NO_SUCH_SERVER, NEEDS_MAIL = range(7)
 NOBODY = -1  # the end of a list of tasks
 
 

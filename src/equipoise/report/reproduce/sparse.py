@@ -78,8 +78,8 @@ def tradeoff(runs: int = 6, seed: int = 1, told: Told = None) -> Reproduction:
         f"{two[1]:.3f} with four"
     )
     setting = (
-        f"{n} queues, {runs} runs of {loads[0.7]:,} (load .7) and {loads[0.9]:,} tasks each; waits in "
-        "mean service times"
+        f"{n} queues, {runs} runs of {loads[0.7]:,} (load .7) and {loads[0.9]:,} tasks each; "
+        "waits in mean service times"
     )
     lines = {load: _lines(load) for load in loads}
     return Reproduction(
@@ -183,7 +183,8 @@ def vanishing(runs: int = 8, seed: int = 1, told: Told = None) -> Reproduction:
         for n, wait, error in points:
             rows.append(Row(f"load {load}: {name}(delta={delta:.5g}), n = {n}", wait, error,
                             0.0, 0.0, LIMIT, True))  # fmt: skip
-        slope = float(np.polyfit(*np.log(drawn[load, name][:, :2]).T, 1)[0])
+        sizes_log, waits_log = np.log(drawn[load, name][:, :2]).T
+        slope = float(np.polyfit(sizes_log, waits_log, 1)[0])
         rows.append(Row(f"load {load}: {name}, power of n", slope, float("nan"), -0.5, 0.0,
                         "order of the wait", True))  # fmt: skip
     title = "At its threshold a scheme waits like one over the root of n"
