@@ -259,7 +259,7 @@ def test_a_curve_may_be_a_word_of_a_command_line():
     made = Scenario.simple(servers=2, discipline="ps", curve="1,1.6,2", load=0.5)
 
     assert made.servers.curve == (1.0, 1.6, 2.0)
-    with pytest.raises(ScenarioError, match="write the speeds with 1, 2, .. tasks with commas"):
+    with pytest.raises(ScenarioError, match="write the speeds with 1, 2"):
         Scenario.simple(servers=2, discipline="ps", curve="1;2", load=0.5)
     with pytest.raises(ScenarioError, match=r"^curve #2 = 0.0: must be more than 0$"):
         Scenario.simple(servers=2, discipline="ps", curve="1,0", load=0.5)

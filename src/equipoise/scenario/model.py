@@ -255,7 +255,7 @@ class Scenario(Part):
                 workers=workers,
                 limit=limit,
                 curve=parse_curve(curve) if isinstance(curve, str) else curve,
-            ),  # fmt: skip
+            ),
             "arrivals": _given(law="poisson", load=load, rate=rate),
             "service": parse_service(service),
             "run": _given(**run),

@@ -58,7 +58,7 @@ law = "poisson"
 # amplitude = 0.3
 # period = 86400.0
 
-# Traffic that changes as it was seen: tasks per interval of `bin` seconds, or a CSV with a column `count`.
+# Traffic as it was seen: tasks per interval of `bin` seconds, or a CSV with a column `count`.
 # [arrivals]
 # law = "rates"
 # bin = 60.0
