@@ -291,3 +291,44 @@ def test_a_report_is_short_to_look_at():
     )
     with pytest.raises(EquipoiseError, match="no policy here is called 'sed'; they are: jsq-d"):
         report["sed"]
+
+
+def shared(**servers):
+    return Fleet.of(
+        Scenario.from_dict(
+            {
+                "servers": {"discipline": "ps", "count": 3, **servers},
+                "arrivals": {"law": "poisson", "load": 0.5},
+                "service": {"law": "exponential", "mean": 2.0},
+            }
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("servers", "capacity", "kind"),
+    [
+        ({}, 1.5, "ps"),
+        ({"workers": 4}, 1.5, "ps, at most 4 share"),
+        ({"curve": [1.0, 1.6, 2.0]}, 3.0, "ps, speed by a curve"),
+        ({"curve": [1.0, 1.6, 2.0], "workers": 2}, 2.4, "ps, at most 2 share, speed by a curve"),
+        ({"curve": [3.0, 1.0]}, 1.5, "ps, speed by a curve"),
+    ],
+)
+def test_servers_that_share_can_do_what_they_do_with_many_tasks(servers, capacity, kind):
+    fleet = shared(**servers)
+
+    assert fleet.capacity == pytest.approx(capacity)
+    assert fleet.rate == pytest.approx(capacity / 2)
+    assert fleet.kind == kind
+
+
+@pytest.mark.parametrize("curve", [(1.0,), (1.0, 1.6, 2.0), (0.7, 1.9, 1.2, 2.5, 2.2), (3.0, 1.0)])
+def test_what_workers_carry_servers_with_a_faster_curve_carry_too(curve):
+    """min(k, w)/w is nowhere above the part of its speed that a server of k or more tasks has."""
+    w = shared(curve=list(curve)).like_workers
+
+    for k in range(1, 12):
+        part = min(curve[min(j, len(curve)) - 1] for j in range(k, 20)) / curve[-1]
+        assert min(k, w) / w <= part + 1e-12
+    assert (w == 1) == (len(curve) == 1)

@@ -1,6 +1,7 @@
 """What follows from a scenario: loads, rates, start states, and other runs of the same."""
 
 import pickle
+import re
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from equipoise.scenario import (
     Run,
     Scenario,
     Servers,
+    Sinusoid,
     TraceColumns,
     template,
 )
@@ -203,7 +205,7 @@ def test_a_law_may_have_lists(text):
     assert Scenario.simple(servers=3, load=0.5, service=text).mean_service == 2
 
 
-@pytest.mark.parametrize("kind", ["pool", "fcfs"])
+@pytest.mark.parametrize("kind", ["pool", "fcfs", "ps"])
 def test_the_template_is_a_scenario(tmp_path, kind):
     file = tmp_path / "mine.toml"
     file.write_text(template(kind, "mine.toml"))
@@ -215,11 +217,13 @@ def test_the_template_is_a_scenario(tmp_path, kind):
     assert "learning-threshold" in [table["name"] for table in made.policies]
 
 
-@pytest.mark.parametrize("kind", ["pool", "fcfs"])
-def test_what_the_template_shows_as_comments_is_right_too(kind, tmp_path):
+@pytest.mark.parametrize("law", [Sinusoid, Rates])
+@pytest.mark.parametrize("kind", ["pool", "fcfs", "ps"])
+def test_what_the_template_shows_as_comments_is_right_too(kind, law, tmp_path):
     """The commented tables, put in place of those above, make a scenario."""
     lines = template(kind).split("\n")
-    start = next(i for i, line in enumerate(lines) if line == "# [arrivals]")
+    starts = [i for i, line in enumerate(lines) if line == "# [arrivals]"]
+    start = starts[[Sinusoid, Rates].index(law)]
     stop = next(i for i in range(start, len(lines)) if not lines[i].startswith("# "))
     plain = [i for i, line in enumerate(lines) if line.startswith("[")]
     arrivals = lines.index("[arrivals]")
@@ -233,12 +237,38 @@ def test_what_the_template_shows_as_comments_is_right_too(kind, tmp_path):
 
     made = Scenario.from_toml(file)
 
-    assert isinstance(made.arrivals, Rates)
+    assert isinstance(made.arrivals, law)
     assert made.trace == TraceColumns(time="TIMESTAMP", service="duration")
 
 
+@pytest.mark.parametrize("kind", ["pool", "fcfs", "ps"])
+def test_the_keys_the_template_shows_as_comments_are_right_too(kind, tmp_path):
+    keys = ("limit", "workers", "curve", "batch")
+    text = re.sub(rf"^# (?=({'|'.join(keys)}) = )", "", template(kind), flags=re.MULTILINE)
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+
+    made = Scenario.from_toml(file)
+
+    assert made.batch is not None
+    assert made.servers.limit is not None
+    assert (made.servers.curve is not None) == (kind == "ps")
+
+
+def test_a_curve_may_be_a_word_of_a_command_line():
+    made = Scenario.simple(servers=2, discipline="ps", curve="1,1.6,2", load=0.5)
+
+    assert made.servers.curve == (1.0, 1.6, 2.0)
+    with pytest.raises(ScenarioError, match="write the speeds with 1, 2"):
+        Scenario.simple(servers=2, discipline="ps", curve="1;2", load=0.5)
+    with pytest.raises(ScenarioError, match=r"^curve #2 = 0.0: must be more than 0$"):
+        Scenario.simple(servers=2, discipline="ps", curve="1,0", load=0.5)
+
+
 def test_a_template_of_no_kind_is_refused():
-    with pytest.raises(ScenarioError, match="it must be 'pool' or 'fcfs'; did you mean 'pool'"):
+    with pytest.raises(
+        ScenarioError, match="it must be 'pool', 'fcfs' or 'ps'; did you mean 'pool'"
+    ):
         template("pol")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # The flags that describe a simple scenario, in the order of `--help`.
-SIMPLE = ("servers", "discipline", "load", "rate", "service", "workers", "limit")
+SIMPLE = ("servers", "discipline", "load", "rate", "service", "workers", "curve", "limit")
 
 
 class Kernel(click.Choice):  # type: ignore[type-arg]  # not a generic before click 8.2
@@ -96,14 +96,15 @@ def scenario_arguments(command: Function) -> Function:
         click.option("--servers", type=int, metavar="N", help="How many servers."),
         click.option(
             "--discipline",
-            type=click.Choice(["pool", "fcfs"]),
-            help="pool: a server works on all its tasks at once; fcfs: on one after the other.",
+            type=click.Choice(["pool", "fcfs", "ps"]),
+            help="pool: a server works on all its tasks at once; fcfs: on one after the other; "
+            "ps: on all, sharing its speed.",
         ),
         click.option(
             "--load",
             type=float,
             metavar="X",
-            help="Offered tasks per server for pools; fraction of the capacity for fcfs.",
+            help="Offered tasks per server for pools; fraction of the capacity for others.",
         ),
         click.option("--rate", type=float, metavar="X", help="Or tasks per second, all servers."),
         click.option(
@@ -112,7 +113,17 @@ def scenario_arguments(command: Function) -> Function:
             help="Law of the service time in seconds, e.g. 'lognormal(mean=0.2, scv=4)'. "
             "[default: exponential(mean=1)]",
         ),
-        click.option("--workers", type=int, metavar="K", help="Workers of an fcfs server."),
+        click.option(
+            "--workers",
+            type=int,
+            metavar="K",
+            help="Workers of an fcfs server; most tasks that share one of ps.",
+        ),
+        click.option(
+            "--curve",
+            metavar="R1,R2,..",
+            help="Speed of a ps server with 1, 2, .. tasks; the last one holds beyond.",
+        ),
         click.option("--limit", type=int, metavar="K", help="Most tasks at a server."),
         click.option(
             "--trace",

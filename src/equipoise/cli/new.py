@@ -13,10 +13,11 @@ from ..errors import EquipoiseError
 @click.argument("file", default="scenario.toml", type=click.Path())
 @click.option(
     "--kind",
-    type=click.Choice(["pool", "fcfs"]),
+    type=click.Choice(["pool", "fcfs", "ps"]),
     default="pool",
     show_default=True,
-    help="pool: a server works on all its tasks at once; fcfs: on one after the other.",
+    help="pool: a server works on all its tasks at once; fcfs: on one after the other; ps: on "
+    "all, sharing its speed.",
 )
 def command(file: str, kind: str) -> None:
     """Write a commented scenario to start from.

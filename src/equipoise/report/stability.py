@@ -44,12 +44,13 @@ class Fleet:
 
     name: str
     groups: tuple[tuple[int, float], ...]  # (count, speed), servers numbered in this order
-    discipline: str  # "pool", "fcfs" or "slotted"
-    workers: int = 1
+    discipline: str  # "pool", "fcfs", "ps" or "slotted"
+    workers: int = 1  # tasks in service at once; of ps, 0 for no bound
     limit: int | None = None
     mean_service: float = 1.0  # s, at speed 1
     rate: float | None = None  # tasks per second (per slot), all servers together
     peak: float | None = None  # the highest rate where it changes
+    curve: tuple[float, ...] | None = None  # r(1), r(2), .. of ps, constant from the last one on
 
     @classmethod
     def of(cls, scenario: Scenario) -> Fleet:
@@ -61,11 +62,12 @@ class Fleet:
             scenario.name,
             groups_of(servers),
             servers.discipline,
-            servers.workers or 1,
+            servers.workers or (0 if servers.discipline == "ps" else 1),
             servers.limit,
             scenario.mean_service,
             load * whole,
             None if scenario.stationary else peak * whole,
+            _curve(servers),
         )
 
     @property
@@ -86,8 +88,34 @@ class Fleet:
 
     @property
     def rates(self) -> list[tuple[int, float]]:
-        """What a server of each group does, all workers busy: (count, tasks per unit of time)."""
-        return [(count, speed * self.workers / self.mean_service) for count, speed in self.groups]
+        """What a server of each group does with many tasks: (count, tasks per unit of time)."""
+        full = self.workers if self.curve is None else self.curve[-1]
+        return [(count, speed * full / self.mean_service) for count, speed in self.groups]
+
+    @property
+    def like_workers(self) -> int:
+        """The least number w of workers whose curve min(k, w)/w is nowhere above this fleet's.
+
+        What is proved to be carried by servers of w workers is then carried by these too. A curve
+        is taken by the least speed that a server of k tasks or more may have.
+        """
+        if self.curve is None:
+            return self.workers
+        if len(self.curve) == 1:
+            return 1
+        part = np.minimum.accumulate(np.array(self.curve)[::-1])[::-1] / self.curve[-1]
+        needed = np.ceil(np.arange(1, part.size + 1) / part - 1e-9)[part < 1]
+        # at least 2: what is exact for one worker is not for a curve that falls
+        return max(2, int(needed.max(initial=2)))
+
+    @property
+    def kind(self) -> str:
+        """The discipline in words: "fcfs, 2 workers each"."""
+        if self.discipline == "ps":
+            share = f", at most {self.workers} share" if self.workers else ""
+            fast = self.curve is not None and len(self.curve) > 1
+            return f"ps{share}" + (", speed by a curve" if fast else "")
+        return self.discipline + (f", {self.workers} workers each" if self.workers > 1 else "")
 
     @property
     def capacity(self) -> float:
@@ -107,6 +135,12 @@ class Fleet:
         """The servers in fewer words: "100 of speeds 0.2 to 1"."""
         speeds = [speed for _, speed in self.groups]
         return f"{self.count} of speeds {min(speeds):g} to {max(speeds):g}"
+
+
+def _curve(servers: Servers) -> tuple[float, ...] | None:
+    if servers.discipline != "ps":
+        return None
+    return tuple(servers.speed_curve(servers.last_change)[1:].tolist())
 
 
 def groups_of(servers: Servers) -> tuple[tuple[int, float], ...]:
@@ -139,7 +173,7 @@ def stability_of(fleet: Fleet | Scenario, spec: PolicySpec) -> Stability:
         params,
         rate=fleet.rate,
         discipline="pool" if fleet.discipline == "pool" else "fcfs",
-        workers=fleet.workers,
+        workers=fleet.like_workers,
         limit=fleet.limit,
     )
     name = _bottleneck_name(fleet, found.bottleneck)  # in the speeds of the scenario
@@ -473,8 +507,7 @@ class StabilityReport:
     def text(self, picture: str | None = None) -> str:
         """Return it as the command line prints it; `picture` names the file that was written."""
         fleet = self.fleet
-        workers = f", {fleet.workers} workers each" if fleet.workers > 1 else ""
-        head = f"{fleet.shape} ({fleet.count} servers, {fleet.discipline}{workers})"
+        head = f"{fleet.shape} ({fleet.count} servers, {fleet.kind})"
         head += f", together {per(fleet.capacity, fleet.unit)}"
         if fleet.rate is not None and fleet.discipline != "pool":
             head += f"; asked: {_plain(fleet.rate)}, load {fleet.rate / fleet.capacity:.4g}"
@@ -514,7 +547,8 @@ class StabilityReport:
             "version": versions()["equipoise"],
             "servers": fleet.count,
             "discipline": fleet.discipline,
-            "workers": fleet.workers,
+            "workers": fleet.workers or None,
+            **({} if fleet.curve is None else {"curve": list(fleet.curve)}),
             "groups": [{"count": count, "speed": speed} for count, speed in fleet.groups],
             "mean_service": fleet.mean_service,
             "unit": f"tasks per {fleet.unit}",

@@ -254,7 +254,9 @@ def _carried(report: StabilityReport, answer: Answer, parts: np.ndarray) -> np.n
     fleet, out = report.fleet, np.empty(len(parts))
     for i, row in enumerate(parts):
         groups = tuple((1, float(speed)) for speed in row)
-        other = replace(fleet, groups=groups, workers=1, mean_service=1.0, rate=None, peak=None)
+        other = replace(
+            fleet, groups=groups, workers=1, mean_service=1.0, rate=None, peak=None, curve=None
+        )
         out[i] = min(1.0, stability_of(other, answer.spec).lam_max)
     return out
 

@@ -379,6 +379,10 @@ def header(comparison: Comparison) -> list[list[str]]:
     if kind == "fcfs":
         workers = getattr(servers, "workers", 1)
         kind += f", {workers} worker{'s' * (workers != 1)} each"
+    if kind == "ps":
+        workers, curve = getattr(servers, "workers", None), getattr(servers, "curve", None)
+        kind += f", at most {workers} share" if workers else ""
+        kind += ", speed by a curve" if curve else ""
     if getattr(servers, "limit", None):
         kind += f", at most {servers.limit} tasks"
     count = f"{servers.count} server{'s' * (servers.count != 1)} ({kind})"

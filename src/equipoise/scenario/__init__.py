@@ -14,7 +14,7 @@ line, and is checked as a whole: it either makes sense or says every mistake at 
     run.py        how long, from which state, how often
     trace.py      reading recorded tasks from CSV or JSONL
     stream.py     the tasks themselves, block by block
-    flags.py      service laws written like a call, "lognormal(mean=1, scv=4)"
+    flags.py      service laws written like a call, "lognormal(mean=1, scv=4)", and curves
     files.py      reading TOML and small tables
     mistakes.py   every mistake as one plain line
     template.py   a commented scenario to start from

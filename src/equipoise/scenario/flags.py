@@ -1,4 +1,4 @@
-"""A service law written like a call, as on the command line: "lognormal(mean=1, scv=4)"."""
+"""What a command line says in a word: a service law written like a call, a curve of speeds."""
 
 from __future__ import annotations
 
@@ -35,3 +35,14 @@ def parse_service(text: str) -> dict[str, object]:
     raise ScenarioError(
         f"service = '{text}': write a law with its parameters, e.g. lognormal(mean=1, scv=4)"
     )
+
+
+def parse_curve(text: str) -> list[float]:
+    """Return the speeds that a text such as "1,1.6,2" stands for. Raises `ScenarioError`."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ScenarioError(
+            f"curve = '{text}': write the speeds with 1, 2, .. tasks with commas between them, "
+            "e.g. 1,1.6,2"
+        ) from None

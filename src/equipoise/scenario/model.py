@@ -6,7 +6,7 @@ All times are in seconds, all rates in tasks per second for all servers together
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +19,7 @@ from equipoise.scenario.arrivals import Poisson, Rates, Sinusoid, TraceArrivals
 from equipoise.scenario.base import Part
 from equipoise.scenario.batch import Batch
 from equipoise.scenario.files import read_toml
-from equipoise.scenario.flags import parse_service
+from equipoise.scenario.flags import parse_curve, parse_service
 from equipoise.scenario.flow import Flow
 from equipoise.scenario.messages import Messages
 from equipoise.scenario.mistakes import Mistake, Mistakes, shown, translate
@@ -222,6 +222,7 @@ class Scenario(Part):
         rate: float | None = None,
         service: str = "exponential",
         workers: int | None = None,
+        curve: Sequence[float] | str | None = None,
         limit: int | None = None,
         name: str | None = None,
         **run: Any,
@@ -230,8 +231,8 @@ class Scenario(Part):
 
         Parameters
         ----------
-        servers, discipline, workers, limit
-            As in `Servers`.
+        servers, discipline, workers, curve, limit
+            As in `Servers`; a curve may be text like "1,1.6,2".
         load, rate
             One of them, as in `Poisson`.
         service
@@ -248,7 +249,13 @@ class Scenario(Part):
         traffic = f"load {load:g}" if _is_plain(load) else f"rate {rate} tasks/s"
         tables = {
             "name": name or f"{servers} servers ({discipline}), {traffic}, {service}",
-            "servers": _given(count=servers, discipline=discipline, workers=workers, limit=limit),
+            "servers": _given(
+                count=servers,
+                discipline=discipline,
+                workers=workers,
+                limit=limit,
+                curve=parse_curve(curve) if isinstance(curve, str) else curve,
+            ),
             "arrivals": _given(law="poisson", load=load, rate=rate),
             "service": parse_service(service),
             "run": _given(**run),

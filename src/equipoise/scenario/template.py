@@ -15,8 +15,16 @@ discipline = "pool"      # a server works on all its tasks at once; "fcfs": firs
     "fcfs": """\
 [servers]
 count = 20
-discipline = "fcfs"      # first come, first served; "pool": a server works on all its tasks at once
+discipline = "fcfs"      # first come, first served; "pool": all tasks at once; "ps": shared
 workers = 1              # tasks in service at once, at each server
+# limit = 100            # most tasks at a server; what is sent to a full one is lost
+""",
+    "ps": """\
+[servers]
+count = 20
+discipline = "ps"        # the tasks of a server share its speed
+# workers = 16           # at most so many share, the others wait
+# curve = [1.0, 1.7, 2.2, 2.5]  # its speed with 1, 2, 3, 4 and more tasks; 1 without a curve
 # limit = 100            # most tasks at a server; what is sent to a full one is lost
 """,
 }
@@ -24,9 +32,10 @@ workers = 1              # tasks in service at once, at each server
 _LOAD = {
     "pool": "load = 8.5               # tasks offered per server",
     "fcfs": "load = 0.9               # fraction of what the servers can do; below 1",
+    "ps": "load = 0.9               # fraction of what the servers can do; below 1",
 }
 
-_THRESHOLD = {"pool": 9, "fcfs": 1}
+_THRESHOLD = {"pool": 9, "fcfs": 1, "ps": 2}
 
 _TEMPLATE = """\
 # A scenario for Equipoise. All times are in seconds.
@@ -40,8 +49,16 @@ name = "{name}"
 law = "poisson"
 {load}
 # rate = 170.0           # instead of load: tasks per second, all servers together
+# batch = 3              # so many tasks come at once; or {{law = "geometric", mean = 2.5}}
 
-# Traffic that changes: tasks per interval of `bin` seconds, or a CSV with a column `count`.
+# Traffic that rises and falls: load (or rate) + amplitude sin(2 pi t / period).
+# [arrivals]
+# law = "sinusoid"
+# load = 0.6
+# amplitude = 0.3
+# period = 86400.0
+
+# Traffic as it was seen: tasks per interval of `bin` seconds, or a CSV with a column `count`.
 # [arrivals]
 # law = "rates"
 # bin = 60.0
@@ -50,7 +67,7 @@ law = "poisson"
 
 [service]
 law = "exponential"      # deterministic, erlang (shape), hyperexponential (scv), lognormal (scv),
-mean = 1.0               # empirical (values, quantiles or file)
+mean = 1.0               # bounded-pareto (index, ratio), coxian, phase-type, empirical (values ..)
 
 # What the columns of your own trace mean (CSV or JSONL): equipoise compare {file} --trace FILE
 # [trace]
@@ -89,13 +106,14 @@ seed = 1
 _LENGTH = {
     "pool": "duration = 200.0         # s; or tasks = 1_000_000",
     "fcfs": "tasks = 200_000          # or duration = 1000.0 (s)",
+    "ps": "tasks = 200_000          # or duration = 1000.0 (s)",
 }
 
 KINDS = tuple(_SERVERS)
 
 
 def template(kind: str = "pool", file: str = "scenario.toml") -> str:
-    """Return the text of a scenario that runs as it is, for servers of a kind: "pool" or "fcfs".
+    """Return the text of a scenario that runs as it is, of a kind: "pool", "fcfs" or "ps".
 
     `file` is the name it will have, for the commands in its comments. Raises `ScenarioError`.
     """
