@@ -145,7 +145,16 @@ def test_a_comparison_can_be_shown_where_its_trace_is_not(pools, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(None, "no such file"), ("{", "not JSON"), ("[]", "not a saved"), ('{"seed": 1}', "policies")],
+    [
+        (None, "no such file"),
+        ("{]}", "not JSON"),
+        ("[]", "not a saved"),
+        ('{"seed": 1}', "policies"),
+        ('{"seed": 1', "cut off after 10 bytes"),
+        ('{"a": {"b": 1}', "cut off"),  # ends like a whole one
+        ("CDF\x01", "cut off"),
+        ('{"version": "9.1", "record": {"format": 99}}', "format 99, written by Equipoise 9.1"),
+    ],
 )
 def test_what_cannot_be_loaded_is_told_in_one_line(content, said, tmp_path):
     path = tmp_path / "c.json"

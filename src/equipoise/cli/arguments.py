@@ -18,6 +18,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # The flags that describe a simple scenario, in the order of `--help`.
 SIMPLE = ("servers", "discipline", "load", "rate", "service", "workers", "curve", "limit")
+RUN = (
+    *("seed", "replications", "duration", "tasks"),
+    *("precision", "precision_of", "budget"),
+)
 
 
 class Kernel(click.Choice):  # type: ignore[type-arg]  # not a generic before click 8.2
@@ -42,13 +46,29 @@ class Asked:
     def take(cls, options: dict[str, Any]) -> Asked:
         """Take them out of a command's keyword arguments."""
         simple = {name: options.pop(name) for name in SIMPLE}
-        run = {name: options.pop(name) for name in ("seed", "replications", "duration", "tasks")}
+        run = {name: options.pop(name) for name in RUN}
         return cls(
             scenario=options.pop("scenario"),
             trace=options.pop("trace"),
             simple={name: value for name, value in simple.items() if value is not None},
             run={name: value for name, value in run.items() if value is not None},
         )
+
+    def refuse_beside_show(self) -> None:
+        """Refuse to describe a run where a saved one is shown.
+
+        Raises
+        ------
+        click.UsageError
+            With what is too much.
+        """
+        given = [self.scenario] if self.scenario is not None else []
+        given += [f"--{n}".replace("_", "-") for n in ("trace", *self.simple, *self.run)
+                  if n != "trace" or self.trace is not None]  # fmt: skip
+        if given:
+            raise click.UsageError(
+                f"--show takes a result that was saved; leave out {', '.join(given)}"
+            )
 
     def read(self) -> Scenario:
         """Return the scenario that was asked for.
@@ -136,6 +156,26 @@ def scenario_arguments(command: Function) -> Function:
         click.option("--duration", type=float, metavar="S", help="Length of a run in seconds."),
         click.option("--tasks", type=int, metavar="N", help="Or in tasks."),
         click.option(
+            "--precision",
+            type=float,
+            metavar="X",
+            help="Run until the interval is at most this fraction of the value, e.g. 0.01.",
+        ),
+        click.option(
+            "--precision-of",
+            metavar="METRIC",
+            help="The value that has to be so precise. [default: what ranks]",
+        ),
+        click.option(
+            "--budget", type=int, metavar="N", help="Most tasks to spend on it, for each policy."
+        ),
+        click.option(
+            "--jobs",
+            type=int,
+            metavar="N",
+            help="Replications at once; the numbers are the same. [default: one for each core]",
+        ),
+        click.option(
             "--kernel",
             type=Kernel(["auto", "memoryless", "events", "occupancy", "leap", "slotted"]),
             default="auto",
@@ -155,7 +195,7 @@ def again(seed: int) -> str:
     for parameter in context.command.params:
         name = str(parameter.name)
         given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        if not given or name in ("report", "as_json", "as_csv", "seed"):
+        if not given or name in ("report", "save", "jobs", "as_json", "as_csv", "seed"):
             continue
         value = context.params[name]
         for one in value if isinstance(value, tuple) else (value,):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import EquipoiseError
+from .answer import answer_options, check_form, give, loaded
 from .arguments import Asked, again, complete_policies, scenario_arguments
 from .progress import progress
+
+if TYPE_CHECKING:
+    from ..report.results import Comparison
 
 
 @click.command("compare")
@@ -34,17 +35,19 @@ from .progress import progress
     metavar="FILE.html",
     help="Write a self-contained page with the figures.",
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for other programs.")
-@click.option("--csv", "as_csv", is_flag=True, help="The estimates as CSV.")
+@answer_options
 def command(
     policies: tuple[str, ...],
     rank_by: str | None,
     report: str | None,
     kernel: str,
+    jobs: int | None,
+    save: str | None,
+    shown: str | None,
     as_json: bool,
     as_csv: bool,
     **options: Any,
-) -> None:
+) -> int:
     """Compare policies in front of the same traffic.
 
     SCENARIO is a TOML file (`equipoise new` writes one to start from); flags can describe a
@@ -58,44 +61,47 @@ def command(
         equipoise compare --servers 50 --discipline fcfs --load 0.9 --policies jiq,jsq-d
     """
     asked = Asked.take(options)
-    if as_json and as_csv:
-        raise click.UsageError("--json and --csv are two forms of one answer; give one")
-    scenario = asked.read()
-    if report is not None:
-        _check_target(report)  # not after minutes of simulation
+    check_form(as_json, as_csv)
 
-    from ..policies.spec import split_list
-    from ..report.compare import compare
+    from ..report.files import check_target
+
+    if report is not None:
+        check_target(report)  # not after minutes of simulation
+    if shown is not None:
+        result = loaded(shown, asked, policies=policies, rank_by=rank_by, jobs=jobs)
+    else:
+        scenario = asked.read()
+        if save is not None:
+            check_target(save, results=True)
+
+        from ..policies.spec import split_list
+        from ..report.compare import compare
+
+        chosen = [name for text in policies for name in split_list(text)]
+        if policies and not chosen:
+            raise click.UsageError("--policies names none; write e.g. --policies 'jsq,jsq-d(d=3)'")
+        same = again(scenario.run.seed)
+        with progress() as told:
+            result = compare(
+                scenario, chosen or None, rank_by=rank_by, kernel=kernel, progress=told,
+                command=same, workers=jobs,
+            )  # fmt: skip
+
+    return give(
+        result,
+        as_json=as_json,
+        as_csv=as_csv,
+        save=save,
+        page=report,
+        show=lambda written: _show(result, written),
+    )
+
+
+def _show(result: Comparison, page: str | None) -> None:
+    from ..report.results import Simulation
     from ..report.table import show
 
-    chosen = [name for text in policies for name in split_list(text)]
-    if policies and not chosen:
-        raise click.UsageError("--policies names none; write e.g. --policies 'jsq,jsq-d(d=3)'")
-    same = again(scenario.run.seed)
-    with progress() as told:
-        comparison = compare(
-            scenario, chosen or None, rank_by=rank_by, kernel=kernel, progress=told, command=same
-        )
-
-    if report is not None:
-        comparison.page(report)
-    if as_json:
-        click.echo(json.dumps(comparison.to_json(), indent=2, ensure_ascii=False))
-    elif as_csv:
-        click.echo(comparison.to_csv(), nl=False)
+    if isinstance(result, Simulation):  # a file of `equipoise simulate`
+        click.echo(result)
     else:
-        show(comparison, page=report)
-
-
-def _check_target(path: str) -> None:
-    """Refuse a file for the page that could not be written when the simulation is over."""
-    folder = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path):
-        why = "it is a directory; name a file in it"
-    elif not os.path.isdir(folder):
-        why = f"the directory {folder} does not exist; make it first"
-    elif not os.access(folder, os.W_OK | os.X_OK):
-        why = f"no permission to write in {folder}; choose another directory"
-    else:
-        return
-    raise EquipoiseError(f"cannot write {path}: {why}")
+        show(result, page=page)

@@ -48,6 +48,7 @@ def command(
     picture: str | None,
     as_json: bool,
     kernel: str,
+    jobs: int | None,
     **options: Any,
 ) -> None:
     """Tell what theory says as the number of servers grows.
@@ -85,7 +86,9 @@ def command(
             messages_per_task=messages_per_task,
             mode="push" if push else "pull",
             simulate=simulate,
+            kernel=kernel,
             progress=told,
+            workers=jobs,
         )
     if picture is not None:
         found.picture(picture)

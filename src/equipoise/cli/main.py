@@ -125,6 +125,8 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         status = cli.main(
             None if args is None else list(args), prog_name="equipoise", standalone_mode=False
         )
+        if status == 130:  # an answer from what was finished when Ctrl-C came
+            _leave(130)
         sys.stdout.flush()
         sys.exit(status if isinstance(status, int) else 0)
     except click.ClickException as error:  # usage, exit status 2

@@ -26,6 +26,11 @@ def compare(
     replication. The warm-up is the same for all: the longest any of them needs by MSER-5, or the
     one the scenario gives; nothing is left out where the traffic changes over time.
 
+    With `run.precision` in the scenario, replications are added until every policy's interval of
+    `run.precision_of`, or of what ranks, is that narrow. Ctrl-C (KeyboardInterrupt) ends the run at
+    once: the replications that are finished for all policies make a result, which says how many
+    they are and has `interrupted` set; it is raised only where there is none.
+
     Parameters
     ----------
     scenario
@@ -43,7 +48,8 @@ def compare(
     progress
         Called with the fraction done and what is being run, from any thread.
     workers
-        Threads; one for each core if left out. They do not change the numbers.
+        Replications at once; one for each core if left out, and no more than cores. They do not
+        change the numbers. Within `joblib.parallel_config(backend=...)` that backend runs them.
     command
         What to type to get this again, for the record.
 

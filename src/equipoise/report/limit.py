@@ -447,6 +447,7 @@ def limit(
     messages_per_task: float | None = None,
     mode: str = "pull",
     simulate: bool = False,
+    kernel: str = "auto",
     progress: Progress | None = None,
     workers: int | None = None,
     command: str = "",
@@ -464,8 +465,8 @@ def limit(
     messages_per_task, mode
         Ask which policy for queues waits least with so many messages per task, and whether servers
         may tell by themselves ("pull") or only answer ("push").
-    simulate
-        Simulate the scenario too and put it beside.
+    simulate, kernel
+        Simulate the scenario too, with this kernel, and put it beside.
 
     Raises
     ------
@@ -499,7 +500,7 @@ def limit(
         if simulate:
             from .simulate import simulate as run_policy
 
-            run = run_policy(scenario, spec, progress=progress, workers=workers)
+            run = run_policy(scenario, spec, kernel=kernel, progress=progress, workers=workers)
         answers.append(make(scenario, spec, load, run))
     return LimitReport(scenario, load, tuple(answers), found, command)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -83,7 +84,28 @@ def measure(
         share=rows.share(),
         threshold_time=rows.threshold_time() if policy.learns else {},
         distribution=rows.distribution(),
-        path=Path(**records[0].path),
+        path=path_of(records[0], scenario.servers.count),
+        written=spec.written,
+    )
+
+
+def path_of(record: Record, servers: int) -> Path:
+    """Return how a replication went over time: at the end of each stretch, and row by row."""
+    lasted, came = record.sums[:, t.TIME], record.sums[:, t.ARRIVALS]
+    rate = np.divide(came, lasted, out=np.zeros(lasted.size), where=lasted > 0)
+    cells = np.concatenate(([0.0], record.ends))
+    levels = max(len(row) for row in record.area)
+    held = np.zeros((len(record.area), levels - 1))
+    for cell, row in zip(held, record.area, strict=True):
+        cell[: len(row) - 1] = row[1:]
+    spans = np.diff(cells)[:, None] * servers
+    occupancy = np.divide(held, spans, out=np.zeros(held.shape), where=spans > 0)
+    return Path(
+        **record.path,
+        total=record.path["mean"] * servers,
+        rate=rate,
+        cells=cells,
+        occupancy=occupancy,
     )
 
 
@@ -91,7 +113,9 @@ def _of_ratio(ratio: Ratio, confidence: float) -> Estimate:
     above, below = ratio
     if above.shape[0] > 1:
         return t_interval(_per_replication(ratio), confidence)
-    return batch_means(above[0], below[0], BATCHES, confidence)
+    # the value to the last digit what it is among other replications
+    value = float(_per_replication(ratio)[0])
+    return replace(batch_means(above[0], below[0], BATCHES, confidence), value=value)
 
 
 def _per_replication(ratio: Ratio) -> np.ndarray:

@@ -379,7 +379,7 @@ def _versions(c: Comparison) -> dict[str, str]:
 
 def _runs(c: Comparison) -> str:
     arrived = max((p.tasks.get("arrived", 0) for p in c.stable), default=0)
-    words = f"{c.replications} replication{'s' * (c.replications != 1)}"
+    words = table.replications(c)
     if arrived:
         words += f", {figures.number(arrived)} tasks under each policy in all"
     if c.warm_up > 0:

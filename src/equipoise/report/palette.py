@@ -37,6 +37,9 @@ LOOKS = (
     Look("#767676", "#5c5c5c", "#a9adb2", "2 2.5", "X"),
     Look("#2f2f2f", "#2f2f2f", "#ececec", "12 4", "*"),
 )
+# Levels of one quantity, few to many: cividis at .85, .74, ... .02, which looks alike with every
+# kind of colour vision. Source: Nunez, Anderton and Renslow (2018), PLoS ONE 13(7).
+LEVELS = ("#d6c35d", "#b9ab6d", "#999277", "#7d7c78", "#666970", "#4a536c", "#273e6e", "#002656")
 USUAL = {
     "learning-threshold": 0,
     "jsq": 1,
@@ -47,6 +50,13 @@ USUAL = {
     "round-robin": 6,
     "random": 7,
 }
+
+
+def level_colours(count: int) -> list[str]:
+    """Return a colour for each of `count` levels, light to dark, evenly over LEVELS."""
+    if count == 1:
+        return [LEVELS[-1]]
+    return [LEVELS[round(i * (len(LEVELS) - 1) / (count - 1))] for i in range(count)]
 
 
 def looks(policies: Sequence[PolicyResult]) -> list[int]:

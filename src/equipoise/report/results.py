@@ -7,17 +7,13 @@ that met the same tasks can be compared run by run.
 
 `to_json` is the contract other programs build on: it holds estimates, never NaN,
 and what does not apply is absent, not zero. `save` writes the same object with one
-more key, "record", from which `Comparison.load` rebuilds everything.
+more key, "record", from which `Comparison.load` rebuilds everything (files.py).
 """
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import pathlib
-import secrets
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -26,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from equipoise.errors import EquipoiseError
+from equipoise.report.files import FORMAT, load_record, save_record, write_atomic
 from equipoise.stats import Estimate
 
 if TYPE_CHECKING:
@@ -63,13 +60,22 @@ HIGHER_IS_BETTER = frozenset({"utility", "throughput"})
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Tasks per server over time, in the first replication."""
+    """What happened over time, in the first replication.
+
+    On a grid of moments, some 500 to a run; occupancy on a coarser one of some 50 cells, each
+    the mean over its time.
+    """
 
     times: np.ndarray  # float64[G], s from the start of the run, ascending
     mean: np.ndarray  # float64[G], over all servers
     least: np.ndarray  # float64[G], the emptiest server
     most: np.ndarray  # float64[G], the fullest server
     threshold: np.ndarray | None = None  # float64[G], where the policy has one
+    total: np.ndarray | None = None  # float64[G], tasks in the system
+    rate: np.ndarray | None = None  # float64[G], tasks/s that came since the moment before
+    cells: np.ndarray | None = None  # float64[C + 1], s, where the cells begin and end
+    occupancy: np.ndarray | None = None
+    #  float64[C, L]: entry (c, i) is the fraction of servers with at least i + 1 tasks in cell c
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +101,7 @@ class PolicyResult:
     #  "response", "wait" -> (edges float64[B+1] in s, counts float64[B])
     path: Path | None = None
     unstable: str | None = None  # why it was not run; then all the measurements are empty
+    written: str = ""  # "file.py:NAME" where it is the user's own
 
 
 @dataclass(frozen=True)
@@ -137,6 +144,9 @@ class Comparison:
     command: str  # runs it again
     offered: tuple[np.ndarray, np.ndarray]  # (times s, tasks per server), float64[G] each
     notes: tuple[str, ...] = ()
+    numbers: tuple[int, ...] = ()  # of the replications, counted from 0; () is all of them
+    left_out: float = 0.0  # share of every run left out at its start, by the grid it was kept on
+    interrupted: bool = False  # Ctrl-C came before all replications were finished
 
     # looking things up
 
@@ -229,9 +239,10 @@ class Comparison:
         Each metric that has a value per run is a variable over (policy, replication).
         `occupancy` and `share` are over (policy, level), level i >= 1 being servers with
         at least i tasks and tasks among exactly i. `path_mean`, `path_least`,
-        `path_most` and `path_threshold` are over (policy, time), `offered` over time
-        (s). `value` and `error` over (policy, metric) are the estimates. What does not
-        apply is NaN.
+        `path_most`, `path_threshold`, `path_total` (tasks in the system) and `path_rate` (tasks/s
+        that came) are over (policy, time), `path_occupancy` over (policy, cell, level), the cell
+        being named by its end (s), `offered` over time (s). `value` and `error` over (policy,
+        metric) are the estimates. What does not apply is NaN.
         """
         import xarray as xr
 
@@ -257,7 +268,10 @@ class Comparison:
                 data[m] = (("policy", "replication"), values)
 
         highest = max(
-            [len(p.occupancy) for p in run] + [x for p in run for x in p.share], default=0
+            [len(p.occupancy) for p in run]
+            + [x for p in run for x in p.share]
+            + [p.path.occupancy.shape[1] for p in run if p.path and p.path.occupancy is not None],
+            default=0,
         )
         levels = np.arange(1, highest + 1)
         occupancy, share = np.zeros((2, len(run), highest))
@@ -271,7 +285,7 @@ class Comparison:
 
         paths = [p.path for p in run if p.path is not None]
         times = paths[0].times if paths else np.asarray(self.offered[0], dtype=float)
-        for name in ("mean", "least", "most", "threshold"):
+        for name in ("mean", "least", "most", "threshold", "total", "rate"):
             values = np.full((len(run), times.size), np.nan)
             for i, p in enumerate(run):
                 series = None if p.path is None else getattr(p.path, name)
@@ -279,34 +293,49 @@ class Comparison:
                     values[i] = held(times, p.path.times, series)
             data[f"path_{name}"] = (("policy", "time"), values)
         data["offered"] = (("time",), held(times, *self.offered))
+        with_cells = [p.cells for p in paths if p.cells is not None]
+        ends = with_cells[0][1:] if with_cells else np.zeros(0)
+        by_cell = np.full((len(run), ends.size, highest), np.nan)
+        for i, p in enumerate(run):
+            if p.path is not None and p.path.cells is not None and p.path.occupancy is not None:
+                cells, levels_of = p.path.cells, p.path.occupancy
+                at = np.clip(np.searchsorted(cells, ends) - 1, 0, len(levels_of) - 1)
+                by_cell[i] = 0.0
+                by_cell[i, :, : levels_of.shape[1]] = levels_of[at][:, :highest]
+        data["path_occupancy"] = (("policy", "cell", "level"), by_cell)
 
         return xr.Dataset(
             data,
             coords={
                 "policy": labels,
                 "metric": metrics,
-                "replication": np.arange(self.replications),
+                "replication": np.array(self.numbers or range(self.replications)),
                 "level": levels,
                 "time": ("time", times, {"units": "s"}),
+                "cell": ("cell", ends, {"units": "s"}),
             },
             attrs={
                 "scenario": self.scenario.name,
                 "seed": self.seed,
                 "version": self.version,
                 "confidence": self.confidence,
+                "left_out": self.left_out,
                 "command": self.command,
             },
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a JSON file, whole or not at all.
+        """Write everything to a file, whole or not at all: NetCDF if it ends in .nc, else JSON.
 
-        The file is the object of `to_json` with one more key, "record".
+        The JSON is the object of `to_json` with one more key, "record"; the NetCDF is the dataset
+        of `to_xarray`, with that JSON as text in one attribute.
+
+        Raises
+        ------
+        EquipoiseError
+            If it cannot be written; a file that was there before is then as it was.
         """
-        text = json.dumps(
-            {**self.to_json(), "record": _record(self)}, allow_nan=False, ensure_ascii=False
-        )
-        write_atomic(path, text + "\n")
+        save_record(path, {**self.to_json(), "record": _record(self)}, self.to_xarray)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Comparison:
@@ -319,14 +348,9 @@ class Comparison:
         Raises
         ------
         EquipoiseError
-            If the file cannot be read or holds something else.
+            If the file cannot be read, was cut off, is of a later format or holds something else.
         """
-        try:
-            data = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-        except OSError as e:
-            raise EquipoiseError(f"{path}: {_reason(e)}") from None
-        except ValueError as e:
-            raise EquipoiseError(f"{path}: not a saved comparison, and not JSON: {e}") from None
+        data = load_record(path)
         try:
             return _from_record(cls, data)
         except (KeyError, TypeError, ValueError, AttributeError) as e:
@@ -334,6 +358,40 @@ class Comparison:
                 f"{path}: not a saved comparison ({type(e).__name__}: {e}); "
                 "save() and `equipoise compare --json` write them"
             ) from None
+
+    # to run again
+
+    def redo(self, replication: int, policy: str | None = None) -> Simulation:
+        """Run one replication again, alone, with the very numbers it had here.
+
+        Parameters
+        ----------
+        replication
+            Its number, counted from 0 (`numbers` has them all).
+        policy
+            A label, or a name that only one has; the best if left out.
+
+        Raises
+        ------
+        EquipoiseError
+            If there is no such policy, the scenario's trace is not at hand, or as `simulate`.
+        """
+        from equipoise.report.simulate import simulate
+
+        one = self.best if policy is None else Comparison.__getitem__(self, policy)
+        if one is None or one.unstable is not None:
+            who = "the policies" if one is None else one.label
+            raise EquipoiseError(f"nothing to redo: {who} was not run")
+        if isinstance(self.scenario, SimpleNamespace):
+            raise EquipoiseError("no replication to redo: the scenario's trace is not at hand")
+        return simulate(
+            self.scenario.with_run(precision=None, precision_of=None, budget=None),
+            {"name": one.written or one.name, **one.params},
+            kernel=self.kernel,
+            confidence=self.confidence,
+            replication=replication,
+            leave_out=self.left_out,
+        )
 
     # to look at
 
@@ -356,13 +414,17 @@ class Comparison:
 
     def plot(
         self,
-        kind: Literal["distribution", "path", "cost", "threshold"] = "distribution",
+        kind: Literal[
+            "distribution", "path", "cost", "threshold", "occupancy", "lengths", "quantiles"
+        ] = "distribution",
     ) -> Figure:
-        """Draw one of the page's figures with matplotlib.
+        """Draw a figure with matplotlib: those of the page, and three more.
 
         `"distribution"` of neighbours (pools) or response time (queues), `"path"` of
         the tasks per server over time, `"cost"` in messages against what they buy,
-        `"threshold"` over time against the load.
+        `"threshold"` over time against the load; `"occupancy"`, the fraction of servers with at
+        least so many tasks over time, `"lengths"`, the fraction with exactly so many, and
+        `"quantiles"` of the response time.
 
         Raises
         ------
@@ -432,52 +494,6 @@ class Simulation(Comparison):
             return f"not run: {self.policy.unstable}"
         estimate = self.metrics.get(self.rank_by)
         return "no estimates" if estimate is None else f"{self.rank_by} {estimate}"
-
-
-# Files.
-
-
-def write_atomic(path: str | os.PathLike[str], text: str) -> None:
-    """Write `text` (UTF-8) to a file so that a reader sees the old one or the new one whole.
-
-    A temporary file beside it is written, flushed to disk and renamed; an interruption
-    leaves nothing behind.
-
-    Raises
-    ------
-    EquipoiseError
-        If the directory does not exist or may not be written to.
-    """
-    target = pathlib.Path(os.path.realpath(path))
-    try:
-        if target.exists() and not stat.S_ISREG(target.stat().st_mode) and not target.is_dir():
-            target.write_text(text, encoding="utf-8")  # a pipe or /dev/stdout: nothing to replace
-            return
-        if target.is_dir():
-            raise EquipoiseError(f"cannot write {path}: it is a directory; name a file in it")
-        temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}")
-        try:
-            # The default mode, so that the user's umask decides who may read it.
-            with open(temporary, "x", encoding="utf-8", newline="\n") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            if target.exists():
-                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
-            os.replace(temporary, target)
-        except BaseException:  # Ctrl-C too
-            temporary.unlink(missing_ok=True)
-            raise
-    except FileNotFoundError:
-        raise EquipoiseError(
-            f"cannot write {path}: the directory {target.parent} does not exist; make it first"
-        ) from None
-    except OSError as e:
-        raise EquipoiseError(f"cannot write {path}: {_reason(e)}") from None
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
@@ -574,6 +590,7 @@ def _array(values: Iterable[Any]) -> np.ndarray:
 def _record(c: Comparison) -> dict[str, Any]:
     """What `to_json` leaves out and `load` needs."""
     return {
+        "format": FORMAT,
         "kind": "simulation" if isinstance(c, Simulation) else "comparison",
         "versions": dict(c.versions),
         "confidence": c.confidence,
@@ -587,26 +604,47 @@ def _record(c: Comparison) -> dict[str, Any]:
         "offered": {"times": _list(c.offered[0]), "load": _list(c.offered[1])},
         "load": _list(np.asarray(c.scenario.offered_load())),
         "notes": list(c.notes),
+        "numbers": [int(r) for r in c.numbers],
+        "left_out": float(c.left_out),
+        "interrupted": bool(c.interrupted),
         "policies": [
             {
                 "cost": p.cost,
                 "source": p.source,
+                "written": p.written,
                 "replications": {m: _list(v) for m, v in p.replications.items()},
                 "distribution": {
                     k: {"edges": _list(edges), "counts": _list(counts)}
                     for k, (edges, counts) in p.distribution.items()
                 },
-                "path": None
-                if p.path is None
-                else {
-                    name: _list(series)
-                    for name in ("times", "mean", "least", "most", "threshold")
-                    if (series := getattr(p.path, name)) is not None
-                },
+                "path": None if p.path is None else _path_json(p.path),
             }
             for p in c.policies
         ],
     }
+
+
+SERIES = ("times", "mean", "least", "most", "threshold", "total", "rate", "cells")
+
+
+def _path_json(path: Path) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        name: _list(series) for name in SERIES if (series := getattr(path, name)) is not None
+    }
+    if path.occupancy is not None:  # level by level, most of which are empty at the end
+        out["occupancy"] = [_list(np.trim_zeros(cell, "b")) for cell in path.occupancy]
+    return out
+
+
+def _path_from(data: dict[str, Any]) -> Path:
+    series = {name: _array(data[name]) for name in SERIES if name in data}
+    if "occupancy" in data:
+        rows = [_array(cell) for cell in data["occupancy"]]
+        table = np.zeros((len(rows), max((row.size for row in rows), default=0)))
+        for cell, row in zip(table, rows, strict=True):
+            cell[: row.size] = row
+        series["occupancy"] = table
+    return Path(**series)
 
 
 def _from_record(cls: type[Comparison], data: dict[str, Any]) -> Comparison:
@@ -654,6 +692,9 @@ def _from_record(cls: type[Comparison], data: dict[str, Any]) -> Comparison:
         command=record.get("command", ""),
         offered=(_array(offered["times"]), _array(offered["load"])),
         notes=tuple(record.get("notes", ())),
+        numbers=tuple(record.get("numbers", ())),
+        left_out=record.get("left_out", 0.0),
+        interrupted=record.get("interrupted", False),
     )
 
 
@@ -666,6 +707,7 @@ def _policy_from(p: dict[str, Any], extra: dict[str, Any]) -> PolicyResult:
         memory_bits=p["memory_bits"],
         cost=extra.get("cost", ""),
         source=extra.get("source", ""),
+        written=extra.get("written", ""),
         metrics={
             name: Estimate(
                 e["value"], math.nan if e["error"] is None else e["error"], e["confidence"]
@@ -682,7 +724,7 @@ def _policy_from(p: dict[str, Any], extra: dict[str, Any]) -> PolicyResult:
             k: (_array(d["edges"]), _array(d["counts"]))
             for k, d in extra.get("distribution", {}).items()
         },
-        path=None if not path else Path(**{name: _array(v) for name, v in path.items()}),
+        path=None if not path else _path_from(path),
         unstable=p.get("unstable"),
     )
 

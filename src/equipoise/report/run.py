@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import sys
-import threading
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -17,21 +13,15 @@ from ..errors import EquipoiseError, PolicyMismatch, ScenarioError, UnstableErro
 from ..policies import Policy, PolicySpec, resolve, unique_labels
 from ..policies.user import try_plain
 from ..scenario import Scenario
-from ..sim.run import (
-    Interrupted,
-    Record,
-    pick_kernel,
-    replicate,
-    stated_error,
-    warnings_of,
-)
+from ..sim.run import Record, pick_kernel, stated_error, warnings_of
 from ..stats import paired
 from .measure import measure, warm_up_rows
+from .parallel import Meter, Progress, Workers, run_jobs
+from .precise import Ran, keep_finished, run_until_precise
 from .results import HIGHER_IS_BETTER, METRICS, Comparison, Difference, PolicyResult
 from .stability import unstable_reason
 
 Written = str | dict[str, Any] | Policy | PolicySpec
-Progress = Callable[[float, str], None]
 SUPPLIED = frozenset({"sizes", "speeds"})  # what policies may need beside lengths, given here
 
 
@@ -88,41 +78,36 @@ def run_all(
     *,
     kernel: str,
     progress: Progress | None,
-    workers: int,
+    workers: int | None,
 ) -> list[list[Record]]:
-    """Return the records of each policy's replications, run on `workers` threads.
+    """Return the records of each policy's replications. Ctrl-C is raised here."""
+    meter = Meter(progress, float(len(specs) * scenario.run.replications))
+    ran = _run_fixed(scenario, specs, kernel, Workers.asked(workers), meter, None)
+    if ran.interrupted:
+        raise KeyboardInterrupt
+    return ran.records
 
-    Kernels release the interpreter's lock, so threads use all cores. Ctrl-C stops every thread
-    at its next stretch, well under a second, and is raised here.
-    """
-    count = scenario.run.replications
-    stop, lock, done = threading.Event(), threading.Lock(), 0.0
 
-    def one(spec: PolicySpec, replication: int) -> Record:
-        def step(share: float) -> None:
-            nonlocal done
-            with lock:
-                done += share / (len(specs) * count)
-                if progress:
-                    progress(min(done, 1.0), spec.label)
-
-        return replicate(
-            scenario, spec, replication, kernel=kernel, on_progress=step, stopped=stop.is_set
-        )
-
-    pool = ThreadPoolExecutor(workers)
-    try:
-        jobs = [[pool.submit(one, spec, r) for r in range(count)] for spec in specs]
-        waiting = {job for each in jobs for job in each}
-        while waiting:  # in short waits, so that Ctrl-C is heard at once
-            finished, waiting = wait(waiting, timeout=0.2, return_when=FIRST_EXCEPTION)
-            for job in finished:
-                job.result()
-        return [[job.result() for job in each] for each in jobs]
-    finally:
-        stop.set()
-        # a kernel that is being compiled cannot be stopped, and nobody who interrupts waits for it
-        pool.shutdown(wait=sys.exc_info()[0] is not KeyboardInterrupt, cancel_futures=True)
+def _run_fixed(
+    scenario: Scenario,
+    specs: Sequence[PolicySpec],
+    kernel: str,
+    workers: Workers,
+    meter: Meter,
+    only: int | None,
+) -> Ran:
+    """Run as many replications as the scenario says, or one of them."""
+    numbers = range(scenario.run.replications) if only is None else range(only, only + 1)
+    # by replication: what Ctrl-C leaves is then whole replications of all policies
+    jobs = [(p, r) for r in numbers for p in range(len(specs))]
+    meter.planned = float(len(jobs))
+    found, interrupted = run_jobs(
+        scenario, specs, jobs, kernel=kernel, workers=workers, meter=meter
+    )
+    kept, records = keep_finished(found, len(specs))
+    if interrupted and not kept:
+        raise KeyboardInterrupt
+    return Ran(scenario, kept, records, interrupted)
 
 
 def study(
@@ -136,12 +121,17 @@ def study(
     workers: int | None,
     command: str,
     result: type[Comparison],
+    replication: int | None = None,
+    leave_out: float | None = None,
 ) -> Comparison:
-    """Check, run, leave out the warm-up, estimate, rank and pair. See `compare`."""
+    """Check, run, leave out the warm-up, estimate, rank and pair. See `compare`, `simulate`."""
     if not 0 < confidence < 1:
         raise EquipoiseError(f"confidence = {confidence} must lie between 0 and 1, e.g. 0.95")
-    if rank_by is not None and rank_by not in METRICS:
-        raise EquipoiseError(f"no metric is called '{rank_by}'; they are: {', '.join(METRICS)}")
+    metric = scenario.run.precision_of or rank_by
+    for name in {rank_by, metric} - {None}:
+        if name not in METRICS:
+            raise EquipoiseError(f"no metric is called '{name}'; they are: {', '.join(METRICS)}")
+    _check_one(scenario, replication, leave_out)
     _check_warm_up(scenario)
     asked = specs_of(scenario, policies)
     reasons = {spec.label: unstable_reason(scenario, spec) for spec in asked}
@@ -151,29 +141,33 @@ def study(
         raise UnstableError("\n".join(f"{one.label}: {one.unstable}" for one in refused))
     chosen = pick_kernel(scenario, kernel, specs)
     offered = scenario.load_table()  # reads a trace now, once, before the threads need it
-    workers = workers or len(os.sched_getaffinity(0))
-    records = run_all(scenario, specs, kernel=chosen, progress=progress, workers=workers)
-    at_once = min(workers, len(specs) * scenario.run.replications)
+    team, meter = Workers.asked(workers), Meter(progress)
+    rank_by = rank_by or default_rank(scenario)
+    if scenario.run.precision is None:
+        ran = _run_fixed(scenario, specs, chosen, team, meter, replication)
+    else:
+        ran = run_until_precise(
+            scenario, specs, metric=metric or rank_by, kernel=chosen, confidence=confidence,
+            workers=team, meter=meter,
+        )  # fmt: skip
+    records = ran.records
+    at_once = min(team.count or 1, len(specs) * len(ran.numbers))
     seconds = sum(record.seconds for each in records for record in each) / at_once
 
-    found = [warm_up_rows(scenario, each) for each in records]
-    first = max(rows for rows, _ in found)
-    notes = [
-        f"{spec.label} had not settled in half of the run: its means may still drift; run longer"
-        for spec, (_, settled) in zip(specs, found, strict=True)
-        if not settled
-    ]
+    first, notes = _leave_out(ran, specs, leave_out)
     error = stated_error(scenario, chosen, specs)
     notes += [error] if error else []
     notes += [warning for spec in specs for warning in warnings_of(scenario, spec)]
+    if team.note:
+        notes.append(team.note)
     results = [
-        measure(scenario, spec, each, first, confidence)
+        measure(ran.scenario, spec, each, first, confidence)
         for spec, each in zip(specs, records, strict=True)
     ]
-    rank_by = rank_by or default_rank(scenario)
     ranked = _ranked(results, rank_by) + refused
+    rows = len(records[0][0].ends)
     return result(
-        scenario=scenario,
+        scenario=ran.scenario,
         seed=scenario.run.seed,
         version=versions()["equipoise"],
         versions=versions(),
@@ -182,7 +176,7 @@ def study(
         rank_by=rank_by,
         policies=tuple(ranked),
         differences=tuple(_differences(ranked, rank_by, confidence)),
-        replications=scenario.run.replications,
+        replications=len(ran.numbers),
         warm_up=float(np.mean([r.ends[first - 1] for each in records for r in each]))
         if first
         else 0.0,
@@ -192,7 +186,65 @@ def study(
         command=command,
         offered=offered,
         notes=tuple(notes),
+        numbers=ran.numbers,
+        left_out=first / rows,
+        interrupted=ran.interrupted,
     )
+
+
+def _leave_out(
+    ran: Ran, specs: Sequence[PolicySpec], leave_out: float | None
+) -> tuple[int, list[str]]:
+    """Return how many rows to leave out, the same for all, and what to say about the run."""
+    notes = []
+    if ran.interrupted:
+        count = ran.scenario.run.replications
+        of = f" of {count}" if ran.scenario.run.precision is None else ""
+        notes.append(
+            f"Interrupted: {len(ran.numbers)}{of} replication{'s' * (len(ran.numbers) > 1)} "
+            f"{'were' if len(ran.numbers) > 1 else 'was'} finished and "
+            f"{'are' if len(ran.numbers) > 1 else 'is'} what is shown."
+        )
+    notes += ran.notes
+    if leave_out is not None:
+        return round(leave_out * len(ran.records[0][0].ends)), notes
+    found = [warm_up_rows(ran.scenario, each) for each in ran.records]
+    unsettled = [s.label for s, (_, settled) in zip(specs, found, strict=True) if not settled]
+    if unsettled:
+        notes.append(_too_short(ran.scenario, unsettled))
+    return max(rows for rows, _ in found), notes
+
+
+def _too_short(scenario: Scenario, labels: Sequence[str]) -> str:
+    """Say that no warm-up can be told from a run so short, and what would help."""
+    run = scenario.run
+    if run.tasks is not None:
+        longer = f"tasks = {4 * run.tasks}"
+    else:
+        longer = f"duration = {4 * float(scenario.horizon or 0):g}"
+    balanced = ', start = "balanced"' if run.start == "empty" else ""
+    who = ", ".join(labels)
+    return (
+        f"{who} had not settled in half of the run: its means may still drift; run longer, e.g. "
+        f"{longer}{balanced and ', or'}{balanced.replace(', start', ' start')}"
+    )
+
+
+def _check_one(scenario: Scenario, replication: int | None, leave_out: float | None) -> None:
+    """Refuse what makes no sense about one replication alone."""
+    if leave_out is not None and not 0 <= leave_out < 1:
+        raise EquipoiseError(f"leave_out = {leave_out}: must be a share of the run, e.g. 0.1")
+    if replication is None:
+        return
+    if isinstance(replication, bool) or int(replication) != replication or replication < 0:
+        raise EquipoiseError(
+            f"replication = {replication}: must be a whole number; the first is replication 0"
+        )
+    if scenario.run.precision is not None:
+        raise EquipoiseError(
+            f"replication = {replication}: a run by precision finds its length on the way; give "
+            "the length it had, in tasks, in place of precision"
+        )
 
 
 def _refused(spec: PolicySpec, reason: str) -> PolicyResult:
@@ -245,4 +297,4 @@ def _differences(
             yield Difference(a.label, b.label, rank_by, value, float("nan"))
 
 
-__all__ = ["Interrupted", "Progress", "Written", "default_rank", "run_all", "specs_of", "study"]
+__all__ = ["Progress", "Written", "default_rank", "run_all", "specs_of", "study"]

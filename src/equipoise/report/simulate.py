@@ -18,8 +18,20 @@ def simulate(
     progress: Progress | None = None,
     workers: int | None = None,
     command: str = "",
+    replication: int | None = None,
+    leave_out: float | None = None,
 ) -> Simulation:
     """Estimate everything about one policy on a scenario. Parameters and errors as `compare`.
+
+    Parameters
+    ----------
+    replication
+        Run only this one of the scenario's replications, counted from 0: it draws what it drew
+        beside the others, so its path and sums are the same to the last digit.
+    leave_out
+        The share of the run, in [0, 1), to leave out at the start in place of the warm-up that the
+        scenario gives or a rule finds. With the `left_out` of a whole study a replication that is
+        redone alone has the very numbers that it has there, which `Comparison.redo` does.
 
     Examples
     --------
@@ -36,5 +48,7 @@ def simulate(
         workers=workers,
         command=command,
         result=Simulation,
+        replication=replication,
+        leave_out=leave_out,
     )
     return cast(Simulation, done)

@@ -391,7 +391,7 @@ def header(comparison: Comparison) -> list[list[str]]:
     if plain(least, 3) != plain(most, 3):
         load += f" ({plain(least, 3)} to {plain(most, 3)})"
     offered = f"offered {load} tasks per server" if is_pool(c) else f"load {load}"
-    runs = f"{c.replications} replication{'s' * (c.replications != 1)}, seed {c.seed}"
+    runs = f"{replications(c)}, seed {c.seed}"
     kernel = f"{c.kernel} kernel"
     if c.seconds > 0 and c.events > 0:
         kernel += f", {_speed(c.events / c.seconds)}"
@@ -404,6 +404,19 @@ def header(comparison: Comparison) -> list[list[str]]:
         [c.scenario.name, f"scale {plain(scale)}, {count}" if scale != 1 else count, offered],
         [runs, kernel, sure],
     ]
+
+
+def replications(comparison: Comparison) -> str:
+    """Return how many replications there are, of how many, or which one it is."""
+    c = comparison
+    run = getattr(c.scenario, "run", None)
+    asked = c.replications if run is None or run.precision is not None else run.replications
+    words = f"{c.replications} replication{'s' * (c.replications != 1)}"
+    if asked == c.replications or not c.numbers:
+        return words
+    if c.interrupted:
+        return f"{c.replications} of {asked} replications"
+    return f"replication {c.numbers[0]} alone"
 
 
 def _speed(rate: float) -> str:

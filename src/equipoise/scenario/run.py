@@ -38,11 +38,22 @@ def _warm_up(value: Any) -> Any:
     return float(value)
 
 
+def _precision(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool) and not 0 < value < 1:
+        raise ValueError("must be a fraction of the value, above 0 and below 1, e.g. 0.01 for 1 %")
+    return value
+
+
 class Run(Part):
     """One run lasts `duration` seconds or until `tasks` tasks have arrived.
 
     With neither, the run is as long as the rates or the trace, and for a Poisson stream of
     constant rate a million tasks, or a thousand per server if that is more.
+
+    `precision` says how sure to be instead of how much to run: the half-width of the interval of
+    `precision_of` (a metric; what ranks, if left out) as a fraction of its value. Replications,
+    and where the length is left open their length, then follow, up to `budget` tasks in all
+    replications of a policy together; `duration` or `tasks` stays the length of each.
     """
 
     duration: Annotated[Number, Field(gt=0)] | None = None
@@ -53,9 +64,15 @@ class Run(Part):
     warm_up: Annotated[Literal["auto"] | float, BeforeValidator(_warm_up)] = "auto"
     replications: Annotated[Whole, Field(ge=1)] = 8
     seed: Annotated[Whole, Field(ge=0)] = 1
+    precision: Annotated[Number, BeforeValidator(_precision)] | None = None
+    precision_of: str | None = None
+    budget: Annotated[Whole, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Run:
+        for key in ("precision_of", "budget"):
+            if getattr(self, key) is not None and self.precision is None:
+                raise mistake("belongs to precision, which is not given", key)
         if self.duration is not None and self.tasks is not None:
             raise mistake("duration is given too; give one of them, the other follows", "tasks")
         if (
