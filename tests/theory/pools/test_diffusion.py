@@ -66,9 +66,12 @@ def test_paths_from_a_point_relax_to_rest():
 
 @pytest.mark.parametrize("level", [1, 3])
 def test_reflected_paths_have_the_means_of_the_extrapolated_chain(level):
-    """At times 6 to 11, of 1500 paths, each averaged; within 4 errors and 1 % for the step."""
-    paths, limit = 1500, whole_load(level)
-    drawn = reflected(level, np.arange(6, 12.0), np.random.default_rng(3), paths, dt=5e-3)
+    """At times 6 to 11, of 3000 paths, each averaged; within 4 errors and 3 % for the step.
+
+    Without the least value within a step the reflection would be off by 0.58 sqrt(2 K dt), 20 %.
+    """
+    paths, limit = 3000, whole_load(level)
+    drawn = reflected(level, np.arange(6, 12.0), np.random.default_rng(3), paths, dt=0.02)
     free = (drawn.beyond - drawn.missing) ** 2
 
     for values, known in (
@@ -80,7 +83,7 @@ def test_reflected_paths_have_the_means_of_the_extrapolated_chain(level):
     ):
         means = values.mean(axis=1)
         error = means.std(ddof=1) / math.sqrt(paths)
-        assert means.mean() == pytest.approx(known, abs=4 * error + 0.01 * known)
+        assert means.mean() == pytest.approx(known, abs=4 * error + 0.03 * known)
 
 
 def test_reflected_paths_never_miss_less_than_nothing_and_are_pushed_upwards_only():

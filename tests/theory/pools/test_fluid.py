@@ -288,6 +288,14 @@ def test_from_empty_the_mass_says_when_with_any_step_and_service(load):
     assert [change.time for change in path.changes] == pytest.approx(known, abs=1e-3)
 
 
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_small_load_is_learnt_down_to_threshold_0(step):
+    path = fluid.learning(0.4, [12.0], 0.9, step, level=2 * step, start=2.0 * step)
+
+    assert [change.level for change in path.changes] == [step, 0]
+    assert path.occupancy[0, 1] == pytest.approx(rest_point(0.4, 0, step).occupancy[1], abs=1e-4)
+
+
 def test_where_it_settles_depends_on_where_it_comes_from():
     """Load 5.9, alpha 0.8: l = 6 is kept by q(6) = .90758 >= .8, l = 5 too."""
     low = fluid.learning(5.9, [30.0], 0.8)

@@ -71,6 +71,12 @@ def test_no_fluid_path_settles_later_than_the_bound(load, start, step):
     assert path.last_change <= settling.bound + 0.01
 
 
+def test_a_start_just_above_what_alpha_allows_takes_its_time():
+    """0.925 x 6 = 5.55 < 5.8: u must fall to it first."""
+    assert settling_bound(5.5, 0.925, 5.8).t0 == pytest.approx(math.log(0.3 / 0.05))
+    assert settling_bound(5.5, 0.925, 5.55).t0 == 0
+
+
 def test_where_nothing_is_known_the_bound_is_infinite():
     assert settling_bound(5.9, 0.8).bound == math.inf
     assert settling_bound(3.0, 0.9).t0 == 0

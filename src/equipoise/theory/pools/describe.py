@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -206,8 +206,7 @@ def describe(
         crossings=None if lam else crossings(rate, float(path.times[-1]), step, service),
         warnings=(),
     )  # fmt: skip
-    object.__setattr__(answer, "warnings", tuple(_warnings(answer, limit)))
-    return answer
+    return replace(answer, warnings=tuple(_warnings(answer, limit)))
 
 
 def _alpha(n: int, alpha: float | None, max_load: float | None) -> float:

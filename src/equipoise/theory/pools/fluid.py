@@ -271,7 +271,7 @@ def _run(cells, shares, rate, times, dt, rule, level, step, alpha, first):
 def _at_once(shares, rule, level, step, alpha):
     """What a learning threshold does at time 0: (threshold, changes as rows of the record)."""
     q = np.pad(occupancy_of(shares), (0, level + 3 * step))
-    changes: list[tuple[float, int, float]] = []
+    changes = []
     if rule == kernel.TOTAL:
         wanted = step * math.floor(mean_tasks(q) / step + 1e-12)
         if wanted != level:
