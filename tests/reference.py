@@ -20,10 +20,11 @@ A learning threshold that changes is announced to all; every server with fewer t
 h tasks answers. Announcements and answers are instant. The total-threshold is not announced.
 
 JSQ on estimates (sujsq-det and the like): the estimate of a server grows by 1 with each task sent
-there and becomes the length at an update, which is 1 message, 2 if asked for (mode push), none
-from a server that is busy if idle_only. stale-jsq goes by the lengths at the last update alone.
-Updates come at T, 2T, ... (T = 1/delta) for all servers together; at k T + (s + 1) T/n for server s
-of n, or at exponential gaps, for all together or for each server on its own.
+there and becomes the length at an update, which is 1 message; if idle_only, a server that is busy
+sends none. In mode push a question comes before each, answered or not. stale-jsq goes by the
+lengths at the last update alone. Updates come at T, 2T, ... (T = 1/delta) for all servers together;
+at i T/n, i = 1, 2, ..., for server i mod n of n; or at exponential gaps, for all together or for
+each server on its own.
 
 A policy is also a judge: given the choices that someone else made, `simulate(choices=...)`
 follows them, says whether the rule allows each, and works out everything else (waits,
@@ -414,7 +415,7 @@ class Estimates(Policy):
     def __init__(self, delta: float = 1.0, idle_only: bool = False, mode: str = "pull") -> None:
         self.delta = delta
         self.idle_only = idle_only
-        self.price = {"pull": 1, "push": 2}[mode]
+        self.asked = {"pull": 0, "push": 1}[mode]
         self.estimate: list[int] = []
 
     def begin(self, fleet: Fleet) -> None:
@@ -435,9 +436,9 @@ class Estimates(Policy):
 
     def update(self, fleet: Fleet, server: int) -> int:
         if self.idle_only and fleet.lengths[server] > 0:
-            return 0
+            return self.asked
         self.estimate[server] = fleet.lengths[server]
-        return self.price
+        return self.asked + 1
 
 
 class SujsqDet(Estimates):
@@ -495,7 +496,7 @@ def strikes(rule: Policy, servers: int, unit: float, rng: random.Random) -> Iter
         turn += 1
         if regular:
             now = turn * gap if together else turn * gap / servers
-            yield now, everyone if together else [(turn - 1) % servers]
+            yield now, everyone if together else [turn % servers]
         else:
             # servers with clocks of their own: the next of all is n times as soon, anybody's
             now -= math.log(1.0 - rng.random()) * (gap if together else gap / servers)

@@ -159,13 +159,22 @@ def test_queues_that_tell_only_when_idle_agree_with_their_chains(policy):
     truth = estimates(2, 0.4, together=together, regular=regular, delta=1.5, idle_only=True, cap=16)
 
     runs = replicate(
-        8, policy, servers=2, rate=0.8, count=12_000, warm_up=300.0, delta=1.5, idle_only=True
+        8,
+        policy,
+        servers=2,
+        rate=0.8,
+        count=12_000,
+        warm_up=300.0,
+        delta=1.5,
+        idle_only=True,
+        mode="push",
     )
 
     assert truth.edge < 1e-4
     assert_mean([r.mean_tasks for r in runs], truth.mean_tasks, bias=5e-4)
     assert_mean([r.mean_wait for r in runs], truth.mean_wait, bias=1e-3)
-    assert_mean([r.messages["update"] for r in runs], truth.updates, bias=5e-4)
+    # answers, and a question for each update
+    assert_mean([r.messages["update"] for r in runs], truth.updates + 1.5 / 0.4, bias=5e-4)
 
 
 def test_queues_on_stale_lengths_agree_with_their_chain():

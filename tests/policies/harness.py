@@ -39,6 +39,7 @@ WRITTEN = [
     "sparsified-jiq(p=1)",
     "sujsq-det(delta=2, idle_only=true)",
     "aujsq-exp(delta=0.5, mode=push)",
+    "sujsq-exp(delta=3, idle_only=true, mode=push)",
 ]
 UPDATES = 30  # a move of a script from here on is an update, where the policy has a clock
 

@@ -169,11 +169,11 @@ def queues(policy, servers, load, *, time, warm_up, seed, speeds=None):
         if now + step >= due:  # without memory: the rest of the step is drawn anew
             area += sum(lengths) * (due - now)
             now = due
+            turn += 1
             if clock.together:
                 play.update()
             else:
                 play.update(turn % servers if clock.regular else rng.randrange(servers))
-            turn += 1
             due += gap if clock.regular else rng.expovariate(1 / gap)
             continue
         area += sum(lengths) * step
@@ -193,9 +193,7 @@ def queues(policy, servers, load, *, time, warm_up, seed, speeds=None):
         lengths[server] -= 1
         play.go(server)
     span, count = now - warm_up, play.world.count - told
-    price = play.spec.messages_per_update
     messages = {kind: int(count[i]) / tasks for kind, i in KINDS.items()}
-    messages["update"] *= price
     mean = area / span
     return Seen(mean / servers, mean / (load * servers) - 1, messages, most)
 

@@ -132,14 +132,14 @@ def test_queues_agree_with_their_chain(name):
     truth = estimates(2, 0.6, together=together, regular=regular, delta=0.8, cap=13)
 
     runs = [
-        queues(f"{name}(delta=0.8, mode=push)", 2, 0.6, time=1300.0, warm_up=50.0, seed=seed)
+        queues(f"{name}(delta=0.8)", 2, 0.6, time=1300.0, warm_up=50.0, seed=seed)
         for seed in range(16)
     ]
 
     assert truth.edge < 3e-5
     assert_mean([run.mean_tasks for run in runs], truth.mean_tasks, bias=1e-4)
     assert_mean([run.mean_wait for run in runs], truth.mean_wait, bias=2e-4)
-    assert_mean([run.messages["update"] for run in runs], 2 * 0.8 / 0.6)
+    assert_mean([run.messages["update"] for run in runs], 0.8 / 0.6)
 
 
 @every_clock
@@ -179,14 +179,6 @@ def test_parameters_that_make_no_sense_are_refused(written, said):
         resolve(written)
 
     assert str(caught.value) == said
-
-
-def test_asking_only_idle_servers_is_refused():
-    with pytest.raises(PolicyError, match="with mode = push every server is asked"):
-        SujsqDet(delta=1, idle_only=True, mode="push").check(5)
-
-    SujsqDet(delta=1, idle_only=True).check(5)
-    AujsqExp(delta=1, mode="push").check(5)
 
 
 def test_the_label_says_what_differs():

@@ -21,7 +21,8 @@ from equipoise.policies import (
 )
 
 NAMES = (
-    "random, round-robin, jsq, jsq-d, sampled, sed, ll-d, jiq, jbt, threshold, learning-threshold"
+    "random, round-robin, jsq, jsq-d, sampled, sed, ll-d, jiq, sparsified-jiq, jbt, threshold, "
+    "learning-threshold, total-threshold, sujsq-det, sujsq-exp, aujsq-det, aujsq-exp, stale-jsq"
 )
 
 

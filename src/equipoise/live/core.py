@@ -195,9 +195,11 @@ class Core:
         """
         if self.agents:
             raise EquipoiseError("with agents the servers update by themselves; pass on to heard")
+        asked = int(self.spec.params.get("mode") == "push")  # a question for each update
         given = self._servers.get(name) if name is not None else None
         for server in self._up if name is None else [given]:
             if server is not None and server.index >= 0:
+                self._count[UPDATE] += asked
                 self._update(self._address, server.index)
 
     def adapt(self) -> int | None:
@@ -228,7 +230,6 @@ class Core:
     def messages(self) -> dict[str, int]:
         """Return the messages counted so far, by kind."""
         count = self._count + (self._world.count if self._world else 0)
-        count[UPDATE] *= self.spec.messages_per_update
         return {kind: int(count[i]) for i, kind in enumerate(MESSAGES)}
 
     @property

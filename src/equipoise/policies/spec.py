@@ -37,11 +37,6 @@ class PolicySpec:
         ]
         return self.policy.name + (f"({', '.join(said)})" if said else "")
 
-    @property
-    def messages_per_update(self) -> int:
-        """What an update by the clock costs: 1 message, 2 where the dispatcher has to ask."""
-        return 2 if self.params.get("mode") == "push" else 1
-
     def check(self, servers: int) -> None:
         """Refuse parameters that make no sense for so many servers.
 
