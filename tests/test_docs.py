@@ -67,8 +67,8 @@ def test_every_command_has_a_page_that_names_its_options(name):
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             option = max(parameter.opts, key=len)
-            # simulate's page refers to that of compare for what they share
-            assert option in page + (compare if name == "simulate" else ""), option
+            # the pages of simulate and limit refer to that of compare for what they share
+            assert option in page + (compare if name in ("simulate", "limit") else ""), option
 
 
 def test_no_page_tells_of_a_command_that_is_gone():
