@@ -320,6 +320,8 @@ class Scenario(Part):
         tables = self.model_dump(mode="json", exclude_none=True)
         if self.messages.law is None:
             del tables["messages"]
+        if not self.servers.queue:
+            del tables["servers"]["queue"]
         if isinstance(self.arrivals, Rates):
             tables["arrivals"] = self.arrivals.inlined()
         if isinstance(self.service, Empirical):
