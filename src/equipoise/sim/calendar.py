@@ -25,7 +25,7 @@ import numpy as np
 
 from ..compile import outline
 from ..policies.heap import drop_first, push
-from .store import NOBODY
+from .store import NOBODY, longer
 
 U = np.uintp
 GAPS = 4.0  # mean gaps in a bucket
@@ -48,8 +48,14 @@ class Calendar(NamedTuple):
     scale: np.ndarray  # float64[3]: width s; its inverse; when counting of events began, s
 
 
-def make_calendar(time: np.ndarray, link: np.ndarray, gap: float, pending: int) -> Calendar:
-    """Return an empty calendar of the items of these arrays.
+def make_calendar(
+    time: np.ndarray,
+    link: np.ndarray,
+    gap: float,
+    pending: int,
+    first: np.ndarray | tuple[int, ...] = (),
+) -> Calendar:
+    """Return a calendar of the items of these arrays.
 
     Parameters
     ----------
@@ -58,10 +64,13 @@ def make_calendar(time: np.ndarray, link: np.ndarray, gap: float, pending: int) 
     gap, pending
         The mean time between two events, s, and how many there are at a time, as far as is known.
         The width follows the gaps; the number of buckets stays: far more events go to the heap.
+    first
+        int[k], the items that are there at the start, by time. They stand in the heap until the
+        first is taken; then all are sorted into buckets.
     """
     buckets = 1 << max(6, int(pending).bit_length())
     width = GAPS * gap
-    return Calendar(
+    made = Calendar(
         time,
         link,
         np.full(buckets, NOBODY, np.int32),
@@ -71,6 +80,21 @@ def make_calendar(time: np.ndarray, link: np.ndarray, gap: float, pending: int) 
         np.zeros(time.size, np.int32),
         np.zeros(6, np.int64),
         np.array([width, 1.0 / width, 0.0]),
+    )
+    if len(first):
+        made.far[: len(first)] = first
+        made.far_time[: len(first)] = time[made.far[: len(first)]]  # sorted times are a heap
+        made.count[FAR], made.count[STEPS] = len(first), buckets
+    return made
+
+
+def more_items(calendar: Calendar, time: np.ndarray, link: np.ndarray) -> Calendar:
+    """Return the same calendar of more items: longer copies of its arrays."""
+    return calendar._replace(
+        time=time,
+        link=link,
+        far_time=longer(calendar.far_time, time.size, 0.0),
+        far=longer(calendar.far, time.size, 0),
     )
 
 
@@ -171,6 +195,10 @@ def advance(calendar):
 def look_at_width(calendar, now):
     """Compare the width with the gaps since the last look; sort all anew if it is far off."""
     count, scale = calendar.count, calendar.scale
+    if count[TAKEN_OUT] == 1:  # the events of the start still lie in the heap
+        count[STEPS] = 0
+        renew(calendar, scale[WIDTH], now)
+        return
     gap = (now - scale[MARK]) / count[TAKEN_OUT]
     count[STEPS], count[TAKEN_OUT], scale[MARK] = 0, 0, now
     if gap > 0.0 and not 0.5 * scale[WIDTH] <= GAPS * gap <= 2.0 * scale[WIDTH]:

@@ -35,6 +35,7 @@ from ..policies.spec import PolicySpec
 from ..policies.steps import OUT_OF_RANGE, UPDATE, Steps, make_steps
 from ..rng import make_rng
 from ..scenario import Scenario, SlotService, TaskStream, TraceService
+from .calendar import Calendar, book, first_time, make_calendar, more_items, take_first
 from .driver import (
     ARRIVALS_SEED,
     CLOCK_SEED,
@@ -95,6 +96,8 @@ from .tally import (
 from .ticks import Ticks, make_ticks, turn, wind
 
 U = np.uintp
+BUCKETED = 100  # from so many tasks in service on buckets are cheaper than a heap: 1.1 times as
+# fast on 100 queues, 1.5 on 500 pools of 5.5, 1.9 on 100,000; 0.9 on one queue
 PENDING_EVENTS, FREE, TAKEN, TRAIL, HELD, FIRST_HELD, LAST_HELD, MOST_HELD, RETRY = range(9)
 
 
@@ -107,14 +110,15 @@ class Events(NamedTuple):
     next: np.ndarray  # int32[slots], the task waiting behind it, or the next free slot
     head: np.ndarray  # int32[n], first task waiting at each server, NOBODY if none
     tail: np.ndarray  # int32[n], last task waiting
-    key: np.ndarray  # float64[slots], the calendar: times of departure, a heap
+    key: np.ndarray  # float64[slots], the heap: times of departure (empty where it is not used)
     item: np.ndarray  # int32[slots], whose
     counts: np.ndarray  # int64[9], see the names above
     speed: np.ndarray  # float64[n], speed of each server (empty if all are 1)
     trail: (
         np.ndarray
     )  # int32[k], the first k events: server of an arrival, -1 - server of a departure
-    sharing: Sharing | None = None  # what is not used is not there: it need not be compiled
+    calendar: Calendar | None = None  # what is not used is not there: it need not be compiled
+    sharing: Sharing | None = None
     mail: Mail | None = None
     ticks: Ticks | None = None
 
@@ -125,6 +129,7 @@ class Switches(NamedTuple):
     limited: bool = False
     unequal: bool = False  # servers have speeds
     sharing: bool = False
+    bucketed: bool = False  # the calendar is that of calendar.py, not a heap
     held: bool = False  # tasks may wait at the dispatcher
     mail: bool = False
 
@@ -138,7 +143,7 @@ def make_events(policy: Policy, switches: Switches) -> Any:
     included) or until `most` tasks have arrived. It returns REACHED, NEEDS_TASKS when the block is
     used up and `ended` is false, or what must grow outside before the next call.
     """
-    limited, unequal, sharing, held, mailed = switches
+    limited, unequal, sharing, bucketed, held, mailed = switches
     steps = make_steps(policy, limited or mailed)
     if mailed:
         arrive, depart, update, deliver = make_mail_steps(policy)
@@ -163,6 +168,8 @@ def make_events(policy: Policy, switches: Switches) -> Any:
             if sharing:
                 enter(tasks.sharing, server, length - 1, task, size, at)
                 set_due(tasks.sharing, server, length, at)
+            elif bucketed:
+                book(tasks.calendar, at + size, task)
             else:
                 push(tasks.key, tasks.item, pending, at + size, task)
                 pending += 1
@@ -252,8 +259,10 @@ def make_events(policy: Policy, switches: Switches) -> Any:
                 pending = start(world, tasks, tally, server, task, size, at, workers, pending)
                 continue
             coming = times[U(taken)] if taken < times.size else np.inf
-            if sharing:  # noqa: SIM108  (what is not used must not be compiled)
+            if sharing:
                 leaving = tasks.sharing.due[1]
+            elif bucketed:
+                leaving = first_time(tasks.calendar)
             else:
                 leaving = tasks.key[0] if pending > 0 else np.inf
             at = min(coming, leaving)
@@ -282,7 +291,7 @@ def make_events(policy: Policy, switches: Switches) -> Any:
             if coming < leaving:  # a task arrives
                 size = sizes[U(taken)]
                 taken += 1
-                if held and counts[HELD] > 0:  # noqa: SIM108  (likewise)
+                if held and counts[HELD] > 0:  # noqa: SIM108  (what is not used must not be compiled)
                     server = np.int64(-1)
                 else:
                     server = arrive(world, mail, at)
@@ -306,6 +315,9 @@ def make_events(policy: Policy, switches: Switches) -> Any:
                 if sharing:
                     server = first_due(tasks.sharing)
                     task = leave(tasks.sharing, server, at)
+                elif bucketed:
+                    task = take_first(tasks.calendar)
+                    server = np.int64(tasks.server[U(task)])
                 else:
                     task = np.int64(tasks.item[0])
                     server = np.int64(tasks.server[U(task)])
@@ -327,10 +339,12 @@ def make_events(policy: Policy, switches: Switches) -> Any:
                         waited(tally, at - tasks.arrival[U(starting)])
                     if sharing:
                         add(tasks.sharing, server, starting, tasks.size[U(starting)])
+                    elif bucketed:
+                        book(tasks.calendar, at + tasks.size[U(starting)], starting)
                     else:
                         ends = at + tasks.size[U(starting)]
                         replace_first(tasks.key, tasks.item, pending, ends, starting)
-                elif not sharing:
+                elif not sharing and not bucketed:
                     drop_first(tasks.key, tasks.item, pending)
                     pending -= 1
                 if sharing:
@@ -374,6 +388,8 @@ def make_event_tasks(
     speeds: np.ndarray | None = None,
     curve: np.ndarray | None = None,
     held: int = 0,
+    gap: float | None = None,
+    pending: int = 0,
 ) -> Events:
     """Return the tasks of servers with these lengths, without mail or clock.
 
@@ -391,6 +407,8 @@ def make_event_tasks(
         float64[m], r(1), ..., r(m) of servers whose tasks share them; None where they do not.
     held
         Most tasks waiting at the dispatcher.
+    gap, pending
+        Of a bucketed calendar, see `make_calendar`; None where it is a heap.
     """
     n, used = lengths.size, int(lengths.sum())
     slots = max(1024, 2 * used)
@@ -409,20 +427,25 @@ def make_event_tasks(
         head[some] = first[:-1][some] + workers
         tail[some] = first[1:][some] - 1
         next_[tail[some]] = NOBODY
-    key, item = np.zeros(slots), np.zeros(slots, np.int32)
     started = np.flatnonzero(serving)
-    if curve is None:
-        started = started[np.argsort(size[started], kind="stable")]  # sorted times are a heap
-        key[: started.size], item[: started.size] = size[started], started
-        sharing = None
-    else:
+    started = started[np.argsort(size[started], kind="stable")]
+    calendar = sharing = None
+    key, item = np.zeros(0), np.zeros(0, np.int32)
+    if curve is not None:
         sharing = make_sharing(n, server[:used], size[:used], serving, slots, curve)
+    elif gap is not None:  # a task in service needs its time and its link for nothing else
+        calendar = make_calendar(size, next_, gap, pending, started)
+    else:
+        key, item = np.zeros(slots), np.zeros(slots, np.int32)
+        key[: started.size], item[: started.size] = size[started], started  # sorted: a heap
     counts = np.zeros(9, np.int64)
     counts[PENDING_EVENTS], counts[FREE] = started.size, used if used < slots else NOBODY
     counts[MOST_HELD] = held
     arrival = np.full(slots, NO_TIME)
     kept = np.zeros(trail, np.int32)
-    return Events(server, arrival, size, next_, head, tail, key, item, counts, speed, kept, sharing)
+    return Events(
+        server, arrival, size, next_, head, tail, key, item, counts, speed, kept, calendar, sharing
+    )
 
 
 def more_event_slots(tasks: Events) -> Events:
@@ -432,13 +455,15 @@ def more_event_slots(tasks: Events) -> Events:
     next_[old:] = np.arange(old + 1, 2 * old + 1)
     next_[-1] = tasks.counts[FREE]
     tasks.counts[FREE] = old
+    size = longer(tasks.size, 2 * old, 0.0)
     return tasks._replace(
         next=next_,
         server=longer(tasks.server, 2 * old, 0),
         arrival=longer(tasks.arrival, 2 * old, NO_TIME),
-        size=longer(tasks.size, 2 * old, 0.0),
-        key=longer(tasks.key, 2 * old, 0.0),
-        item=longer(tasks.item, 2 * old, 0),
+        size=size,
+        key=longer(tasks.key, 2 * tasks.key.size, 0.0),
+        item=longer(tasks.item, 2 * tasks.item.size, 0),
+        calendar=tasks.calendar and more_items(tasks.calendar, size, next_),
         sharing=tasks.sharing and more_sharing(tasks.sharing, 2 * old),
     )
 
@@ -450,10 +475,14 @@ class EventsDriver(Driver):
         super().__init__(scenario, spec, replication, trail)
         servers, self.delays = scenario.servers, scenario.messages.law
         shares = servers.discipline == "ps"
+        pending = round(scenario.offered_load()[2] * servers.count * (servers.workers or 1))
+        pending = max(pending, int(np.minimum(self.lengths, self.workers).sum()))
+        bucketed = not shares and pending >= BUCKETED
         switches = Switches(
             limited=self.limited,
             unequal=self.speeds is not None,
             sharing=shares,
+            bucketed=bucketed,
             held=servers.queue > 0,
             mail=self.delays is not None,
         )
@@ -465,7 +494,15 @@ class EventsDriver(Driver):
         sizes = start_sizes(scenario, int(self.lengths.sum()), generator)
         curve = np.array(servers.curve or (1.0,)) if shares else None
         self.tasks = make_event_tasks(
-            self.lengths, sizes, self.workers, trail, self.speeds, curve, servers.queue
+            self.lengths,
+            sizes,
+            self.workers,
+            trail,
+            self.speeds,
+            curve,
+            servers.queue,
+            scenario.mean_service / pending if bucketed else None,
+            pending,
         )
         self._add_mail()
         self._add_clock()
