@@ -130,6 +130,8 @@ def _added(by_level: np.ndarray) -> np.ndarray:
     numpy's own sum goes in pairs: levels that another replication reached and this one did not
     would change its last digit.
     """
+    if not by_level.shape[-1]:
+        return np.zeros(by_level.shape[:-1])
     return np.cumsum(by_level, axis=-1)[..., -1]
 
 
