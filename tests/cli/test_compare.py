@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from equipoise.report.results import Comparison
+
 KEYS = {"name", "label", "params", "memory_bits", "metrics", "messages", "tasks", "occupancy"}
 
 
@@ -140,6 +142,26 @@ def test_ctrl_c_ends_a_long_comparison_at_once_and_leaves_no_file(run, start, tm
     assert err.strip() == ""
     assert os.listdir(tmp_path) == ["page.html"]
     assert (tmp_path / "page.html").read_text() == "yesterday's"
+
+
+def test_ctrl_c_keeps_the_replications_that_are_finished(run, start, scenario, tmp_path):
+    again = ("compare", "small.toml", "--report", "page.html")
+    assert run(*again).status == 0  # now it is compiled
+    process = start(*again, "--replications", 100_000, "--save", "kept.nc")
+    time.sleep(5)  # a replication takes some 20 ms
+    assert process.poll() is None, process.communicate()
+
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert err.strip() == ""
+    assert " of 100000 replications, seed 5" in out
+    assert "Interrupted: " in out
+    kept = Comparison.load(tmp_path / "kept.nc")
+    assert kept.interrupted
+    assert kept.replications > 1
+    assert (tmp_path / "page.html").exists()
 
 
 def test_ctrl_c_during_compilation_is_130_too(start, tmp_path, tmp_path_factory, monkeypatch):

@@ -71,6 +71,8 @@ def test_version_is_told(run):
         ["compare", "--servers", "3", "--load", "0.5", "--trace", "x.csv"],
         ["compare", "x.toml", "--duration", "3", "--tasks", "4"],
         ["simulate", "--servers", "3", "--load", "0.5"],
+        ["simulate", "--show", "x.json", "--csv", "--json"],
+        ["compare", "x.toml", "--show", "y.json"],
         ["simulate", "x.toml", "--policy", "jsq", "--kernel", "fast"],
         ["new", "--kind", "ring"],
         ["completion", "tcsh"],

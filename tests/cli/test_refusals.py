@@ -1,5 +1,6 @@
 """What makes no sense is refused, a line per mistake: what, where, and what would be right."""
 
+import errno
 import os
 import re
 
@@ -187,6 +188,57 @@ def test_a_file_without_the_policy_is_refused_with_those_it_has(run, tmp_path):
     (tmp_path / "own.py").write_text(OWN.format("0"))
 
     refused(run("simulate", "--servers", 4, "--load", 0.5, "--policy", "own.py:YOURS"), "MINE")
+
+
+@pytest.mark.parametrize("command", [("compare",), ("simulate", "--policy", "jsq")])
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("nosuch/found.nc", "the directory"),
+        (".", "it is a directory"),
+        ("found.csv", "results are saved as .json or .nc"),
+    ],
+)
+def test_a_result_that_could_not_be_saved_is_refused_before_the_simulation(
+    run, scenario, tmp_path, command, target, said
+):
+    answer = run(*command, "small.toml", "--tasks", 10**12, "--save", target)
+
+    refused(answer, f"cannot write {target}", said)
+    assert os.listdir(tmp_path) == ["small.toml"]
+
+
+def test_an_answer_that_cannot_be_saved_in_the_end_is_printed_all_the_same(
+    run, scenario, tmp_path, monkeypatch
+):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "found.json").write_text("yesterday's")
+    monkeypatch.setattr(os, "fsync", full)
+    answer = run("compare", "small.toml", "--save", "found.json")
+
+    assert answer.status == 1
+    assert "jsq-d" in answer.out
+    assert answer.lines == ["error: cannot write found.json: no space left on device"]
+    assert (tmp_path / "found.json").read_text() == "yesterday's"
+
+
+@pytest.mark.parametrize(
+    ("flags", "fragments"),
+    [
+        (["--precision", "2"], ["precision = 2", "e.g. 0.01 for 1 %"]),
+        (["--budget", "100"], ["budget", "precision"]),
+        (["--precision", "0.1", "--precision-of", "speed"], ["speed", "mean_response"]),
+        (["--precision", "0.1", "--budget", "100", "--tasks", "80"], ["budget = 100", "80 tasks"]),
+        (["--jobs", "0"], ["workers = 0", "at least 1"]),
+        (["--show", "nosuch.json"], ["nosuch.json", "no such file"]),
+    ],
+)
+def test_wrong_numbers_of_a_run_are_refused_in_one_line(run, flags, fragments):
+    fleet = [] if "--show" in flags else ["--servers", 4, "--load", 0.5]
+
+    refused(run("compare", *fleet, *flags), *fragments)
 
 
 @pytest.mark.parametrize("target", [".", "nosuch/page.html"])

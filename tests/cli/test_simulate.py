@@ -2,6 +2,10 @@
 
 import json
 
+import pytest
+
+from equipoise.report.results import Comparison
+
 OWN = """
 from equipoise.policies import Policy, ask
 from equipoise.rng import below
@@ -58,3 +62,48 @@ def test_the_example_of_the_documentation_is_that_policy(run, scenario, tmp_path
     answer = run("simulate", "small.toml", "--policy", "neighbours.py:NEIGHBOURS", "--json")
 
     assert json.loads(answer.out)["policies"][0]["messages"]["probe"] == 4
+
+
+def test_one_replication_has_the_numbers_it_has_among_the_others(run, scenario):
+    run("simulate", "small.toml", "--policy", "jiq", "--save", "all.json")
+    whole = Comparison.load("all.json").policy.replications
+    one = run("simulate", "small.toml", "--policy", "jiq", "--replication", 2, "--json")
+
+    (policy,) = json.loads(one.out)["policies"]
+    for metric, values in whole.items():
+        assert policy["metrics"][metric]["value"] == values[2], metric
+
+
+def test_it_runs_until_a_precision_is_reached(run, scenario):
+    answer = run(
+        "simulate", "small.toml", "--policy", "jiq", "--precision", 0.05,
+        "--precision-of", "mean_wait", "--budget", 500_000, "--jobs", 1,
+    )  # fmt: skip
+
+    assert answer.status == 0
+    assert "mean_wait was wanted to 5 %: " in answer.out
+    assert "--precision 0.05 --precision-of mean_wait --budget 500000 --policy jiq" in answer.out
+    assert "--jobs" not in answer.out  # the numbers are the same
+
+
+@pytest.mark.parametrize("name", ["found.json", "found.nc"])
+def test_what_was_saved_is_shown_again(run, scenario, name):
+    first = run("simulate", "small.toml", "--policy", "jiq", "--save", name)
+    again = run("simulate", "--show", name)
+
+    assert first.status == again.status == 0
+    assert again.out == first.out
+    assert run("compare", "--show", name).out == first.out
+    assert json.loads(run("simulate", "--show", name, "--json").out)["seed"] == 5
+
+
+@pytest.mark.parametrize(
+    "more", [["small.toml"], ["--load", 0.5], ["--policy", "jsq"], ["--seed", 2], ["--jobs", 2]]
+)
+def test_what_is_shown_is_not_run(run, scenario, more):
+    answer = run("simulate", "--show", "found.json", *more)
+
+    assert answer.status == 2
+    assert f"--show takes a result that was saved; leave out {more[0]}" in " ".join(
+        answer.err.split()
+    )

@@ -1,5 +1,6 @@
 """What is stored and told to other programs."""
 
+import errno
 import json
 import math
 import os
@@ -10,7 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from equipoise import Scenario, compare
 from equipoise.errors import EquipoiseError
+from equipoise.report import results
 from equipoise.report.results import (
     METRICS,
     Comparison,
@@ -86,19 +89,22 @@ def test_nan_never_reaches_json(pools):
     assert told["differences"][0]["error"] is None
 
 
-def test_a_saved_comparison_comes_back_whole(queues, tmp_path):
+@pytest.mark.parametrize("name", ["c.json", "c.nc"])
+def test_a_saved_comparison_comes_back_whole(queues, tmp_path, name):
     odd = replace(
         queues.policies[0],
         distribution={"response": (np.array([0.0, 1.0, math.inf]), np.array([2.0, 1.0]))},
     )
-    saved = replace(queues, policies=(odd, *queues.policies[1:], REFUSED), notes=("short",))
+    saved = replace(queues, policies=(odd, *queues.policies[1:], REFUSED), notes=("short",),
+                    numbers=(0, 1, 2, 3, 5, 7), left_out=0.14, interrupted=True)  # fmt: skip
 
-    saved.save(tmp_path / "c.json")
-    back = Comparison.load(tmp_path / "c.json")
+    saved.save(tmp_path / name)
+    back = Comparison.load(tmp_path / name)
 
     assert back.to_json() == saved.to_json()
     assert str(back) == str(saved)
     assert back.notes == ("short",)
+    assert (back.numbers, back.left_out, back.interrupted) == ((0, 1, 2, 3, 5, 7), 0.14, True)
     assert back.page() == saved.page()
     for old, new in zip(saved.policies, back.policies, strict=True):
         assert (new.cost, new.source, new.unstable) == (old.cost, old.source, old.unstable)
@@ -251,6 +257,83 @@ def test_values_are_held_until_the_next_one():
     assert np.isnan(held(np.array([1.0]), np.array([]), np.array([]))).all()
 
 
+# Over time.
+
+
+def ran():
+    """A real study of pools whose rate doubles half-way, threshold and jsq."""
+    scenario = Scenario.from_dict(
+        {
+            "servers": {"count": 50, "discipline": "pool"},
+            "arrivals": {"law": "rates", "bin": 20.0, "rates": [100.0, 200.0]},
+            "service": {"law": "exponential", "mean": 1.0},
+            "run": {"replications": 2, "seed": 1},
+        }
+    )
+    return compare(scenario, ["learning-threshold(alpha=0.9)", "jsq"])
+
+
+@pytest.fixture(scope="module")
+def study():
+    return ran()
+
+
+def test_the_path_says_how_many_came_and_how_many_were_there(study):
+    """Poisson: 2000 and 4000 come, four standard errors; 2 and 4 a server stay (M/M/inf)."""
+    for p in study:
+        path = p.path
+        early = path.times <= 20.0
+        steps = np.diff(path.times, prepend=0.0)
+        assert abs((path.rate * steps)[early].sum() - 2000) < 4 * math.sqrt(2000)
+        assert abs((path.rate * steps)[~early].sum() - 4000) < 4 * math.sqrt(4000)
+        np.testing.assert_allclose(path.total, path.mean * 50)
+        settled = (path.times > 30.0) & (path.times <= 40.0)
+        assert abs(path.total[settled].mean() - 200) < 4 * math.sqrt(2 * 200 / 10)
+
+
+def test_occupancy_in_cells_adds_up_to_the_tasks_there(study):
+    """Levels added up are the mean tasks per server, the area under the path."""
+    for p in study:
+        path = p.path
+        assert path.cells[0] == 0
+        assert path.cells[-1] == pytest.approx(40.0)
+        assert path.occupancy.shape[0] == path.cells.size - 1
+        assert (np.diff(path.occupancy, axis=1) <= 1e-12).all()
+        for cell in (5, 30, 49):
+            inside = (path.times > path.cells[cell]) & (path.times <= path.cells[cell + 1])
+            assert path.occupancy[cell].sum() == pytest.approx(path.mean[inside].mean(), rel=0.1)
+
+
+def test_series_are_arrays_with_labels(study, tmp_path):
+    import xarray as xr
+
+    data = study.to_xarray()
+
+    assert data.path_occupancy.dims == ("policy", "cell", "level")
+    jsq = study["jsq"].path
+    np.testing.assert_array_equal(data.path_rate.sel(policy="jsq"), jsq.rate)
+    np.testing.assert_array_equal(data.path_total.sel(policy="jsq"), jsq.total)
+    shown = data.path_occupancy.sel(policy="jsq")
+    np.testing.assert_allclose(shown[:, : jsq.occupancy.shape[1]], jsq.occupancy)
+    assert data.cell.attrs["units"] == data.time.attrs["units"] == "s"
+    study.save(tmp_path / "c.nc")
+    read = xr.load_dataset(tmp_path / "c.nc", engine="scipy")
+    for name in data.variables:
+        np.testing.assert_array_equal(read[name], data[name])
+
+
+@pytest.mark.parametrize("name", ["s.json", "s.nc"])
+def test_what_a_study_found_over_time_comes_back(study, tmp_path, name):
+    study.save(tmp_path / name)
+    back = Comparison.load(tmp_path / name)
+
+    for old, new in zip(study, back, strict=True):
+        for series in ("times", "total", "rate", "cells", "occupancy"):
+            np.testing.assert_array_equal(getattr(new.path, series), getattr(old.path, series))
+    assert back.left_out == study.left_out
+    assert back.numbers == (0, 1)
+
+
 # Files.
 
 
@@ -289,6 +372,92 @@ def test_a_link_is_followed_not_replaced(tmp_path):
 
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "new"
+
+
+@pytest.mark.parametrize("name", ["c.json", "c.nc"])
+def test_a_full_disk_loses_nothing(queues, tmp_path, monkeypatch, name):
+    def full(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    queues.save(tmp_path / name)
+    good = (tmp_path / name).read_bytes()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(EquipoiseError, match=r"cannot write .*: no space left on device") as told:
+        replace(queues, seed=2).save(tmp_path / name)
+
+    assert "\n" not in str(told.value)
+    assert (tmp_path / name).read_bytes() == good
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_device_that_is_full_is_told_in_one_line(queues):
+    with pytest.raises(EquipoiseError, match="cannot write /dev/full: no space left"):
+        queues.save("/dev/full")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("name", ["c.json", "c.nc"])
+def test_a_file_that_is_cut_off_is_told_in_one_line(queues, tmp_path, name, share):
+    path = tmp_path / name
+    queues.save(path)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(share * len(content))])
+
+    with pytest.raises(EquipoiseError, match="the file is cut off after") as told:
+        Comparison.load(path)
+
+    assert name in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["c.json", "c.nc"])
+def test_a_file_of_a_later_format_is_told_in_one_line(queues, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(results, "FORMAT", 3)
+    queues.save(tmp_path / name)
+
+    with pytest.raises(EquipoiseError) as told:
+        Comparison.load(tmp_path / name)
+
+    assert str(told.value).endswith(
+        "in format 3, written by Equipoise 0.1.0; this version reads formats up to 2: upgrade, "
+        "or run it again"
+    )
+
+
+def test_a_file_of_the_first_format_is_read(queues, tmp_path):
+    """It had no number, and paths without cells."""
+    queues.save(tmp_path / "c.json")
+    data = json.loads((tmp_path / "c.json").read_text())
+    for key in ("format", "numbers", "left_out", "interrupted"):
+        del data["record"][key]
+    for p in data["record"]["policies"]:
+        del p["written"]
+        p["path"] = {k: v for k, v in p["path"].items() if k in {"times", "mean", "least", "most"}}
+    (tmp_path / "c.json").write_text(json.dumps(data))
+
+    back = Comparison.load(tmp_path / "c.json")
+
+    assert back.policies[0].path.total is None
+    assert str(back) == str(queues)
+
+
+def test_a_foreign_netcdf_file_is_told_in_one_line(tmp_path):
+    import xarray as xr
+
+    content = xr.Dataset({"x": ("t", [1.0, 2.0])}).to_netcdf(engine="scipy")
+    (tmp_path / "c.nc").write_bytes(bytes(content))
+
+    with pytest.raises(EquipoiseError, match=r"but not one that save\(\) wrote"):
+        Comparison.load(tmp_path / "c.nc")
+
+
+@pytest.mark.parametrize("name", ["c.csv", "c.parquet", "c.html", "c.H5"])
+def test_a_name_that_promises_another_form_is_refused(queues, tmp_path, name):
+    with pytest.raises(EquipoiseError, match=r"results are saved as \.json or \.nc"):
+        queues.save(tmp_path / name)
+
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_missing_directory_is_told_in_one_line(tmp_path):

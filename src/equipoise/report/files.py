@@ -114,6 +114,8 @@ def save_record(path: str | os.PathLike[str], record: dict[str, Any], arrays: An
 
 
 def _netcdf(dataset: xr.Dataset, text: str) -> bytes:
+    # a dimension of no length would be written as one that grows, and could not be read again
+    dataset = dataset.drop_dims([name for name, size in dataset.sizes.items() if size == 0])
     dataset.attrs[RECORD] = text
     content = dataset.to_netcdf(path=None, engine="scipy", format="NETCDF3_64BIT")
     return bytes(content)

@@ -124,6 +124,17 @@ def _per_replication(ratio: Ratio) -> np.ndarray:
     return np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
 
 
+def _added(by_level: np.ndarray) -> np.ndarray:
+    """Add up over levels, the last axis, one after the other.
+
+    numpy's own sum goes in pairs: levels that another replication reached and this one did not
+    would change its last digit.
+    """
+    if not by_level.shape[-1]:
+        return np.zeros(by_level.shape[:-1])
+    return np.cumsum(by_level, axis=-1)[..., -1]
+
+
 def _batched(counts: np.ndarray) -> np.ndarray:
     """Add up the rows of one replication in batches: [rows, buckets] to [batches, buckets]."""
     first = np.arange(min(BATCHES, len(counts))) * len(counts) // min(BATCHES, len(counts))
@@ -171,8 +182,8 @@ class _Rows:
         found = {
             "mean_tasks": (tasks, time * self.n),
             "imbalance": (self.column(t.UNEVEN), time * self.n),
-            "mean_neighbours": ((by_task * (level - 1)).sum(axis=2), by_task.sum(axis=2)),
-            "utility": ((by_task * -np.log(level)).sum(axis=2), by_task.sum(axis=2)),
+            "mean_neighbours": (_added(by_task * (level - 1)), _added(by_task)),
+            "utility": (_added(by_task * -np.log(level)), _added(by_task)),
             "throughput": (self.column(t.DEPARTURES), time),
             "messages_per_task": (self.said[:, :, : len(MESSAGES)].sum(axis=2), arrivals),
             "mean_response": (self.column(t.RESPONSES), self.column(t.RESPONDED)),

@@ -92,7 +92,7 @@ def _named_backend_is_near() -> bool:
     from joblib.parallel import get_active_backend
 
     backend, _ = get_active_backend(prefer="threads")
-    return bool(backend.supports_sharedmem)
+    return bool(getattr(backend, "supports_sharedmem", False))
 
 
 def run_jobs(
