@@ -144,9 +144,7 @@ def test_everything_is_in_the_json_too():
         data = json.loads(json.dumps(report.to_json()))
         assert data["servers"] == report.scenario.servers.count
         assert [p["label"] for p in data["policies"]] == [a.label for a in report.answers]
-    assert data["recommendation"]["options"][0]["messages_per_task"] == pytest.approx(
-        0.5, abs=1e-5
-    )
+    assert data["recommendation"]["options"][0]["messages_per_task"] == pytest.approx(0.5, abs=1e-5)
 
 
 def test_the_scenario_s_own_policies_are_asked_about_where_their_limit_is_known():

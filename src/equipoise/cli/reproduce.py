@@ -36,9 +36,9 @@ def command(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Make the papers' figures again; without names list them.
+    """Make the papers' figures again.
 
-    Each prints its numbers with standard errors, beside what was published or what theory says
+    Without names it lists them. Each prints its numbers with standard errors, beside what was published or what theory says
     where there is such a number. `all` makes all of them.
 
     \b
