@@ -38,8 +38,8 @@ def command(
 ) -> None:
     """Make the papers' figures again.
 
-    Without names it lists them. Each prints its numbers with standard errors, beside what was published or what theory says
-    where there is such a number. `all` makes all of them.
+    Without names it lists them. Each prints its numbers with standard errors, beside what was
+    published or what theory says where there is such a number. `all` makes all of them.
 
     \b
     Examples:
