@@ -49,7 +49,7 @@ from .tally import (
     started_at_once,
     waited,
 )
-from .ticks import Ticks, no_ticks
+from .ticks import Ticks
 
 U = np.uintp
 FEW_RATES = 16  # so many distinct ones have a row each
@@ -77,7 +77,7 @@ class Shared(NamedTuple):
     end: np.ndarray  # int64[1], places of `stamp` that were ever used
     rng: np.ndarray  # uint64[4], the coins of arrivals and departures
     inflow: Inflow
-    ticks: Ticks
+    ticks: Ticks | None = None  # of a policy that has a clock
 
 
 @cache
@@ -305,7 +305,7 @@ def make_shared_tasks(
     return Shared(
         server.ravel(), filled, most, place, np.asarray(curve, float), row, speed, kind,
         stamp, block, np.zeros(n, np.int32), room, np.full(SIZES, NOBODY, np.int64),
-        np.array([end]), rng, make_inflow(None), no_ticks(),
+        np.array([end]), rng, make_inflow(None),
     )  # fmt: skip
 
 

@@ -70,7 +70,7 @@ from .tally import (
     started_at_once,
     waited,
 )
-from .ticks import Ticks, make_ticks, no_ticks
+from .ticks import Ticks, make_ticks
 
 U = np.uintp
 BUSY, FREE = range(2)
@@ -93,7 +93,7 @@ class Memoryless(NamedTuple):
     fastest: np.ndarray  # float64[rows], the largest speed in each row
     filled: np.ndarray  # int64[rows], slots in service in each row of `server`, all of one size
     inflow: Inflow
-    ticks: Ticks
+    ticks: Ticks | None = None  # of a policy that has a clock
 
 
 @cache
@@ -281,7 +281,7 @@ def make_tasks(
     counts = np.array([busy, free], np.int64)
     return Memoryless(
         server, stamp, head, tail, next_, since, counts, rng, speed, row, fastest, filled,
-        make_inflow(None), no_ticks(),
+        make_inflow(None),
     )  # fmt: skip
 
 
@@ -364,11 +364,11 @@ class MemorylessDriver(Driver):
         self.tasks = self.tasks._replace(inflow=make_inflow(batch), ticks=self._ticks())
         self.pieces = Pieces(flow, self.unit, batch)
 
-    def _ticks(self) -> Ticks:
-        """Return the clock of the policy, in mean service times."""
+    def _ticks(self) -> Ticks | None:
+        """Return the clock of the policy, if it has one, in mean service times."""
         clock, params = self.spec.policy.clock, dict(self.spec.params)
         if clock is None:
-            return no_ticks()
+            return None
         asked = params.get("mode", "pull") == "push"
         rng = make_rng(self.streams[CLOCK_SEED])
         return make_ticks(clock, 1 / params["delta"], asked, self.lengths.size, rng)

@@ -34,11 +34,6 @@ class Ticks(NamedTuple):
     rng: np.ndarray  # uint64[4]
 
 
-def no_ticks() -> Ticks:
-    """Return the clock of a policy that has none."""
-    return Ticks(np.array([np.inf]), np.zeros(1, np.int64), np.inf, False, np.zeros(4, np.uint64))
-
-
 def make_ticks(clock: Clock, period: float, asked: bool, servers: int, rng: np.ndarray) -> Ticks:
     """Return a clock that stands at 0; `period` is the time between two updates of a server, s."""
     ticks = Ticks(np.zeros(1), np.zeros(1, np.int64), period, asked, rng)
