@@ -309,6 +309,10 @@ def tight(make):
         next_[-1] = -1
         names = ("server", "arrival", "size", "key", "item")
         shorter = {name: getattr(tasks, name)[:slots].copy() for name in names}
-        return tasks._replace(next=next_, **shorter)
+        calendar = tasks.calendar
+        if calendar is not None:
+            far = {name: getattr(calendar, name)[:slots].copy() for name in ("far", "far_time")}
+            calendar = calendar._replace(time=shorter["size"], link=next_, **far)
+        return tasks._replace(next=next_, calendar=calendar, **shorter)
 
     return made
