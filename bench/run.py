@@ -1,13 +1,14 @@
 """How fast it is, as ratios within one run: `make bench`, or `python -m bench`.
 
-Five tables, a few minutes, the first time a minute longer for compiling:
+Six tables, some minutes, the first time a minute longer for compiling:
 
 1. events per second of the kernels, against the plain loop of tests/reference.py and against
    SimPy (simpy_models.py) doing the same work;
 2. a user's policy of ten lines against the built-in jsq-d;
 3. microseconds that a decision takes in the live core;
 4. how soon a second process runs its first kernel, and what it had to compile;
-5. what it costs if policies are called instead of inlined.
+5. what it costs if policies are called instead of inlined;
+6. replications on two cores against one (parallel.py).
 
 An event is an arrival or a departure. Times are CPU times, each figure the median of several
 repetitions, interleaved with those it is compared with, so that a busy machine slows both. A
@@ -32,6 +33,7 @@ from statistics import median
 import numba
 import numpy as np
 
+from bench.parallel import compare_parallel
 from bench.simpy_models import (
     UNIT,
     Measured,
@@ -339,6 +341,7 @@ SECTIONS: dict[str, Callable[[], None]] = {
     "Decisions in the live core": time_decisions,
     "A second process": time_second_process,
     "Inlining": compare_inlining,
+    "Parallel": compare_parallel,
 }
 
 
