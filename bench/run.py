@@ -1,10 +1,7 @@
 """How fast it is, as ratios within one run: `make bench`, or `python -m bench`.
 
-<<<<<<< HEAD
 Six tables, a few minutes, the first time a minute longer for compiling:
-=======
 Six tables, some minutes, the first time a minute longer for compiling:
->>>>>>> fbbb5b023843457bb30e0e22b6c45df2457189ff
 
 1. events per second of the kernels, against the plain loop of tests/reference.py and against
    SimPy (simpy_models.py) doing the same work;
@@ -12,11 +9,8 @@ Six tables, some minutes, the first time a minute longer for compiling:
 3. microseconds that a decision takes in the live core;
 4. how soon a second process runs its first kernel, and what it had to compile;
 5. what it costs if policies are called instead of inlined;
-<<<<<<< HEAD
 6. ns for an event of the occupancy kernel from 10^3 to 10^9 servers (occupancy.py).
-=======
 6. replications on two cores against one (parallel.py).
->>>>>>> fbbb5b023843457bb30e0e22b6c45df2457189ff
 
 An event is an arrival or a departure. Times are CPU times, each figure the median of several
 repetitions, interleaved with those it is compared with, so that a busy machine slows both. A
@@ -41,11 +35,8 @@ from statistics import median
 import numba
 import numpy as np
 
-<<<<<<< HEAD
 from bench import occupancy
-=======
 from bench.parallel import compare_parallel
->>>>>>> fbbb5b023843457bb30e0e22b6c45df2457189ff
 from bench.simpy_models import (
     UNIT,
     Measured,
@@ -353,11 +344,8 @@ SECTIONS: dict[str, Callable[[], None]] = {
     "Decisions in the live core": time_decisions,
     "A second process": time_second_process,
     "Inlining": compare_inlining,
-<<<<<<< HEAD
     "Occupancy": occupancy.compare,
-=======
     "Parallel": compare_parallel,
->>>>>>> fbbb5b023843457bb30e0e22b6c45df2457189ff
 }
 
 
