@@ -1,7 +1,6 @@
 """How fast it is, as ratios within one run: `make bench`, or `python -m bench`.
 
-Six tables, a few minutes, the first time a minute longer for compiling:
-Six tables, some minutes, the first time a minute longer for compiling:
+Seven tables, some minutes, the first time a minute longer for compiling:
 
 1. events per second of the kernels, against the plain loop of tests/reference.py and against
    SimPy (simpy_models.py) doing the same work;
@@ -9,8 +8,8 @@ Six tables, some minutes, the first time a minute longer for compiling:
 3. microseconds that a decision takes in the live core;
 4. how soon a second process runs its first kernel, and what it had to compile;
 5. what it costs if policies are called instead of inlined;
-6. ns for an event of the occupancy kernel from 10^3 to 10^9 servers (occupancy.py).
-6. replications on two cores against one (parallel.py).
+6. ns for an event of the occupancy kernel from 10^3 to 10^9 servers (occupancy.py);
+7. replications on two cores against one (parallel.py).
 
 An event is an arrival or a departure. Times are CPU times, each figure the median of several
 repetitions, interleaved with those it is compared with, so that a busy machine slows both. A
