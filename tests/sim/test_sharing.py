@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from runs import assert_law, assert_mean, cut, run
 from scipy.stats import poisson
 
-from equipoise import EquipoiseError, PolicyMismatch, Scenario, resolve
+from equipoise import PolicyMismatch, Scenario, resolve
 from equipoise.scenario import stream
 from equipoise.sim import sharing
 from equipoise.sim.driver import ARRIVALS_SEED, SERVICE_SEED, seeds
@@ -186,16 +186,15 @@ def test_the_tasks_of_a_server_leave_by_their_finishes(script):
         assert all((root == NOBODY) == (not t) for root, t in zip(memory.root, theirs, strict=True))
 
 
-def test_shared_servers_take_the_events_kernel_and_know_the_work_left_without_a_curve():
+def test_sizes_on_shared_servers_need_the_events_kernel_and_a_speed_without_a_curve():
     plain = scenario({"count": 2, "discipline": "ps"})
     curved = scenario({"count": 2, "discipline": "ps", "curve": [1.0, 1.5]})
 
     assert pick_kernel(plain, "auto", [resolve("ll-d")]) == "events"
     with pytest.raises(PolicyMismatch, match=r"ll-d.*remove servers\.curve"):
         pick_kernel(curved, "auto", [resolve("ll-d")])
-    assert pick_kernel(curved) == "events"
-    with pytest.raises(EquipoiseError, match="the memoryless kernel does not share servers"):
-        pick_kernel(plain, "memoryless")
+    with pytest.raises(PolicyMismatch, match="which the memoryless kernel does not know"):
+        pick_kernel(plain, "memoryless", [resolve("ll-d")])
 
 
 def test_the_least_work_left_of_two_shared_servers_is_what_the_loop_has_left():

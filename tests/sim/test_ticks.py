@@ -183,5 +183,6 @@ def test_the_path_does_not_depend_on_how_a_run_is_cut(policy):
     assert whole.sums.sum(axis=0) == pytest.approx(pieces.sums.sum(axis=0), rel=1e-9)
 
 
-def test_a_policy_with_a_clock_takes_the_events_kernel():
-    assert pick_kernel(scenario(), "auto", [spec(OWN)]) == "events"
+def test_a_policy_with_a_clock_runs_in_both_kernels_and_takes_the_cheaper_one():
+    assert pick_kernel(scenario(), "auto", [spec(OWN)]) == "memoryless"
+    assert pick_kernel(scenario(), "events", [spec(OWN)]) == "events"
