@@ -204,12 +204,16 @@ def test_a_load_that_swings_between_two_multiples_leaves_the_threshold_alone(
 @pytest.mark.parametrize(
     ("rates", "going_on"), [((2.0, 0.5), 0.25), ((4.0, 0.25), 0.1875)], ids=["mild", "wild"]
 )
-def test_service_in_phases_changes_neither_the_threshold_nor_the_balance(rates, going_on):
+@pytest.mark.parametrize(
+    "policy",
+    [{"name": "learning-threshold", "alpha": 0.925, "level": 0}, {"name": "total-threshold"}],
+    ids=["tokens", "total"],
+)
+def test_service_in_phases_changes_neither_the_threshold_nor_the_balance(rates, going_on, policy):
     """Coxian service of mean 1, load 5.5, n = 4000: threshold 5, half of the pools at 6."""
     scenario = tables(4000, 5.5, 40.0, "empty")
     scenario["service"] = {"law": "coxian", "rates": rates, "probabilities": [going_on]}
     scenario["run"]["warm_up"] = 25.0
-    policy = {"name": "learning-threshold", "alpha": 0.925, "level": 0}
     done = records(scenario, policy, RUNS, None, "")
 
     for record in done:
