@@ -247,3 +247,12 @@ def test_a_page_that_could_not_be_written_is_refused_before_the_simulation(
 ):
     refused(run("compare", "small.toml", "--report", target), f"cannot write {target}")
     assert not re.search("page", " ".join(os.listdir(tmp_path)))
+
+
+def test_a_clock_that_would_not_strike_once_in_the_run(run):
+    answer = run(
+        *("simulate", "--servers", "4", "--load", "0.5", "--duration", "20"),
+        *("--policy", "aujsq-det(delta=0.01)"),
+    )
+
+    refused(answer, "every 100 s, but the run is only 20 s long; take delta > 0.05")

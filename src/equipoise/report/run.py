@@ -9,7 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import EquipoiseError, PolicyMismatch, ScenarioError, UnstableError
+from ..errors import (
+    EquipoiseError,
+    PolicyError,
+    PolicyMismatch,
+    ScenarioError,
+    UnstableError,
+)
 from ..policies import Policy, PolicySpec, resolve, unique_labels
 from ..policies.user import try_plain
 from ..scenario import Scenario
@@ -110,6 +116,29 @@ def _run_fixed(
     return Ran(scenario, kept, records, interrupted)
 
 
+def _check_clock(scenario: Scenario, spec: PolicySpec) -> None:
+    """Refuse a clock that would not strike once in the run.
+
+    Raises
+    ------
+    PolicyError
+        With the least delta of which the run would show something.
+    """
+    if spec.policy.clock is None:
+        return
+    delta, length = float(dict(spec.params)["delta"]), scenario.horizon
+    if length is None:
+        rate = float(scenario.rate_table()[1].max())
+        length = float(scenario.run.tasks or 0) / rate if rate > 0 else 0.0
+    period = scenario.mean_service / delta
+    if 0 < length < period:
+        least = scenario.mean_service / length
+        raise PolicyError(
+            f"{spec.label}: a server tells its state every {period:.4g} s, but the run is only "
+            f"{length:.4g} s long; take delta > {least:.3g} or a longer run"
+        )
+
+
 def study(
     scenario: Scenario,
     policies: Iterable[Written] | None,
@@ -139,6 +168,8 @@ def study(
     refused = [_refused(spec, str(reasons[spec.label])) for spec in asked if spec not in specs]
     if not specs:
         raise UnstableError("\n".join(f"{one.label}: {one.unstable}" for one in refused))
+    for spec in specs:
+        _check_clock(scenario, spec)
     chosen = pick_kernel(scenario, kernel, specs)
     offered = scenario.load_table()  # reads a trace now, once, before the threads need it
     team, meter = Workers.asked(workers), Meter(progress)
