@@ -15,7 +15,7 @@ NO_REQUEST = "not an HTTP request"
 NO_TIME = "the time is none"
 RUN_TOGETHER = "two records run together on one line"
 BLANK = "blank"
-NOTHING = (b"-", b"")  # what formats write where there is no value
+NOTHING = (b"-", b"", None)  # what stands where there is no value
 
 
 @dataclass(frozen=True)

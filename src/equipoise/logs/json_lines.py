@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import BLANK, NO_SERVER, NOT_A_LINE, RUN_TOGETHER, Field, Format, timed
+from .base import BLANK, NO_SERVER, RUN_TOGETHER, Field, Format, timed
 from .tasks import Batch
 from .text import ENVOY_FIELDS, ENVOY_TEXT, TOGETHER
 from .times import Clock, read_iso
@@ -107,7 +107,7 @@ def _envoy_reader() -> Callable[[Sequence[bytes]], Batch]:
 
     def read(lines: Sequence[bytes]) -> Batch:
         text = ENVOY_TEXT.read(lines)
-        left = [i for i, _ in text.rejected if b"{" in lines[i]]
+        left = [i for i, why in text.rejected if why != RUN_TOGETHER and b"{" in lines[i]]
         if not left:
             return text
         found = as_json([lines[i] for i in left])
@@ -222,4 +222,3 @@ CADDY = Format(
 )
 
 JSONS = (ENVOY, TRAEFIK, CADDY)
-__all__ = ["CADDY", "ENVOY", "JSONS", "NOT_A_LINE", "TRAEFIK"]

@@ -64,7 +64,8 @@ def custom(text: str) -> Format:
     TraceError
         If it names no time, a variable twice, or nothing at all.
     """
-    pattern, columns = b"", []
+    pattern = b""
+    columns: list[tuple[str, float]] = []
     end = 0
     for found in TOKEN.finditer(text):
         pattern += _literal(text[end : found.start()])

@@ -25,6 +25,7 @@ from .times import Clock, read_iso, read_seconds
 
 FORMATS: dict[str, Format] = {f.name: f for f in (*JSONS, *TEXTS)}
 NAMED_ONLY = ("apache-s",)  # looks like another: it must be asked for
+HEADER_LINE = "the header"
 SAMPLE = 1000  # lines that the format is found by
 HEADER = re.compile(r"[A-Za-z_][\w .$()/-]*")
 
@@ -80,12 +81,15 @@ def read_log(
     chosen, skip, counted = _choose(str(path), first, format, mapping)
     if counted:
         return _read_counts(str(path), chain([first], chunks), source)
-    account, builder, per_second = Account(), Builder(), {}
+    account, builder = Account(), Builder()
+    per_second: dict[int, int] = {}
     for lines in chain([first], chunks):
+        for i in range(skip):
+            account.skip(HEADER_LINE, i + 1, lines[i])
         batch = chosen.read(lines[skip:])
         for i, reason in batch.rejected:
             account.skip(reason, account.read + skip + i + 1, lines[skip + i])
-        account.read += len(lines) - skip if account.read or not skip else len(lines)
+        account.read += len(lines)
         account.used += batch.place.size
         if rates_only:
             _count(batch.arrival, per_second)
@@ -211,6 +215,7 @@ def _read_counts(path: str, chunks: Sequence[list[bytes]] | chain, source: Sourc
         for line in lines:
             account.read += 1
             if account.read == 1 and b"timestamp" in line.lower():
+                account.skip(HEADER_LINE, 1, line)
                 continue
             stamp, _, value = bare(line).partition(b",")
             if not line.strip():

@@ -115,4 +115,5 @@ class Builder:
             order = np.argsort(joined[0], kind="stable")
             joined = [column[order] for column in joined]
         names = tuple(name.decode("utf-8", "replace") for name in self.codes)
-        return Tasks(*joined, servers=names, first=first)
+        arrival, duration, service, server, status, size = joined
+        return Tasks(arrival, duration, service, server, status, size, names, first)

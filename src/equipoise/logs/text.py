@@ -65,7 +65,7 @@ def text_reader(
                     continue
             places.append(i)
             groups.append(found.groups())
-        columns = list(zip(*groups, strict=True)) if groups else [()] * width
+        columns: Columns = list(zip(*groups, strict=True)) if groups else [()] * width
         batch = rows(np.array(places, np.int64), columns)
         batch.rejected.extend(rejected)
         return timed(batch)
@@ -113,8 +113,8 @@ COMBINED_FIELDS = (
 COMBINED = Format(
     "combined",
     "Apache and nginx combined or common log: when requests came, not how long they took",
-    text_reader(HEAD + b"(?:" + AGENTS + b")?", _combined(end=False, factor=1.0)),
-    COMBINED_FIELDS,
+    text_reader(HEAD + b"(?: .*)?", _combined(end=False, factor=1.0)),
+    (*COMBINED_FIELDS, Field("anything behind it", "read over")),
     "https://httpd.apache.org/docs/2.4/mod/mod_log_config.html",
     durations=False,
 )
@@ -329,7 +329,7 @@ def _envoy() -> Callable[[np.ndarray, Columns], Batch]:
 
     def rows(places: np.ndarray, columns: Columns) -> Batch:
         stamp, status, size, duration, service, host = columns
-        server = [b"" if name in NOTHING else name for name in host]
+        server = [b"" if name in NOTHING else name.removeprefix(b"tcp://") for name in host]
         batch = Batch(
             places, clock.fractional(stamp), numbers(duration, 1e-3), numbers(service, 1e-3),
             server, whole(status, 0, np.int16), whole(size, -1, np.int64),

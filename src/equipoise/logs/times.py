@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 MONTHS = {
-    name: i + 1
-    for i, name in enumerate(b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
+    name: i + 1 for i, name in enumerate(b"Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split())
 }
 CLF = re.compile(rb"(\d\d)/(\w{3})/(\d{4}):(\d\d):(\d\d):(\d\d)(?: ([+-])(\d\d)(\d\d))?")
 ISO = re.compile(
@@ -67,9 +66,7 @@ def read_iso(text: bytes) -> float:
     found = ISO.fullmatch(text.strip())
     if found is None:
         return NO_TIME
-    return _epoch(
-        found[1], int(found[2]), found[3], found.group(4, 5, 6), found.group(8, 9, 10)
-    )
+    return _epoch(found[1], int(found[2]), found[3], found.group(4, 5, 6), found.group(8, 9, 10))
 
 
 def read_seconds(text: bytes) -> float:
