@@ -15,7 +15,7 @@ NO_REQUEST = "not an HTTP request"
 NO_TIME = "the time is none"
 RUN_TOGETHER = "two records run together on one line"
 BLANK = "blank"
-NOTHING = (b"-", b"", None)  # what stands where there is no value
+NOTHING = (b"-", b"")  # what stands where there is no value
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,20 @@ def numbers(texts: Sequence[bytes], factor: float = 1.0) -> np.ndarray:
 
     Raises ValueError where a text is neither; patterns see to it that none is.
     """
-    if any(nothing in texts for nothing in NOTHING):
-        texts = [b"nan" if text in NOTHING else text for text in texts]
-    return np.array(texts, dtype="S").astype(np.float64) * factor if len(texts) else np.zeros(0)
+    try:
+        found = np.fromiter(map(float, texts), np.float64, len(texts))
+    except ValueError:
+        plain = [b"nan" if text in NOTHING else text for text in texts]
+        found = np.fromiter(map(float, plain), np.float64, len(texts))
+    return found * factor if factor != 1.0 else found
 
 
 def whole(texts: Sequence[bytes], nothing: int, kind: type) -> np.ndarray:
     """Return int[k] of whole numbers; `nothing` where there is no value."""
-    found = numbers(texts)
+    try:
+        return np.fromiter(map(int, texts), kind, len(texts))
+    except (ValueError, OverflowError):
+        found = numbers(texts)
     return np.where(np.isnan(found), nothing, found).astype(kind)
 
 

@@ -19,10 +19,10 @@ from .text import Columns, last_try, pick, text_reader
 from .times import Clock, read_clf, read_iso, read_seconds
 
 NUMBER = rb"-|-?\d+(?:\.\d+)?"
-LISTS = rb"[^\"]*?"
+LISTS = rb"[^\"\n]*?"
 # variable -> (column, factor to seconds, pattern)
 VARIABLES: dict[str, tuple[str, float, bytes]] = {
-    "time_local": ("end:clf", 1.0, rb"[^\]\[\"]+?"),
+    "time_local": ("end:clf", 1.0, rb"[^\]\[\"\n]+?"),
     "time_iso8601": ("end:iso", 1.0, rb"[\dT:.+Z-]+"),
     "msec": ("end:epoch", 1.0, rb"\d+(?:\.\d+)?"),
     "start_iso8601": ("start:iso", 1.0, rb"[\dT:.+Z-]+"),
@@ -38,7 +38,7 @@ VARIABLES: dict[str, tuple[str, float, bytes]] = {
     "body_bytes_sent": ("size", 1.0, rb"\d+|-"),
     "bytes_sent": ("size", 1.0, rb"\d+|-"),
     # Apache
-    "%t": ("start:clf", 1.0, rb"\[?[^\]\[\"]+?\]?"),
+    "%t": ("start:clf", 1.0, rb"\[?[^\]\[\"\n]+?\]?"),
     "%D": ("duration", 1e-6, NUMBER),
     "%T": ("duration", 1.0, NUMBER),
     "%>s": ("status", 1.0, rb"\d{3}|-"),
@@ -94,7 +94,15 @@ def custom(text: str) -> Format:
     )
     durations = any(c in ("duration", "service") for c, _ in columns)
     return Format(
-        "custom", text, text_reader(pattern, _rows(dict(columns), list(columns))), fields, "",
+        "custom",
+        text,
+        text_reader(
+            pattern,
+            _rows(dict(columns), list(columns)),
+            time=next(i for i, (c, _) in enumerate(columns) if ":" in c),
+        ),
+        fields,
+        "",
         durations,
     )  # fmt: skip
 

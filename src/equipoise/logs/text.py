@@ -22,15 +22,15 @@ from .base import (
     unknown,
     whole,
 )
-from .lines import PREFIX
+from .lines import bare
 from .tasks import Batch
 from .times import Clock, read_clf, read_iso
 
-QUOTED = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+QUOTED = rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
 HEAD = (  # of the combined format: client, identity, user, [time], "request", status, bytes
-    rb"\S+ \S+ [^\[]*\[([^\]]+)\] (" + QUOTED + rb") (\d{3}) (\d+|-)"
+    rb"\S+ \S+ [^\[\n]*\[([^\]\n]+)\] (" + QUOTED + rb") (\d{3}) (\d+|-)"
 )
-AGENTS = b" " + QUOTED + b" " + QUOTED  # referer and user agent
+AGENTS = rb' ".*"'  # referer and user agent: up to the last quote, whatever stands between
 LIST = rb"(?:%b(?:, | : ))*%b"
 TOGETHER = re.compile(rb".\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) std(?:out|err) [FP] ")
 
@@ -41,36 +41,49 @@ def text_reader(
     pattern: bytes,
     rows: Callable[[np.ndarray, Columns], Batch],
     why_not: Callable[[bytes], str] = lambda line: NOT_A_LINE,
+    time: int = 0,
 ) -> Callable[[Sequence[bytes]], Batch]:
     """Return the reader of lines that match `pattern` as a whole.
 
     `rows` makes a batch of their places and of the pattern's groups by column; `why_not` names
-    what a line is that does not match.
+    what a line is that does not match; `time` is the group that is never empty.
     """
-    match = re.compile(pattern, re.DOTALL).fullmatch
+    match = re.compile(pattern).fullmatch
     width = re.compile(pattern).groups
+    # all lines of a chunk at once, each giving a tuple: far fewer calls than a match for each;
+    # a line that does not match gives a tuple that is empty but for its last place
+    every = re.compile(b"^(?:" + pattern + b")$|^.*$", re.MULTILINE).findall
 
     def read(lines: Sequence[bytes]) -> Batch:
-        places, groups, rejected = [], [], []
-        for i, line in enumerate(lines):
-            found = match(line)
-            if found is None:
-                if not line.strip():
-                    rejected.append((i, BLANK))
-                    continue
-                found = match(line[PREFIX.match(line).end() :])  # type: ignore[union-attr]
-                if found is None:
-                    together = TOGETHER.search(line) is not None
-                    rejected.append((i, RUN_TOGETHER if together else why_not(line)))
-                    continue
-            places.append(i)
-            groups.append(found.groups())
-        columns: Columns = list(zip(*groups, strict=True)) if groups else [()] * width
-        batch = rows(np.array(places, np.int64), columns)
+        rejected: list[tuple[int, str]] = []
+        rows_found = every(b"\n".join(lines)) if lines else []
+        if width == 1:
+            rows_found = [(one,) for one in rows_found]
+        columns: Columns = list(zip(*rows_found, strict=True)) if rows_found else [()] * width
+        places = np.arange(len(rows_found))
+        if b"" in columns[time]:
+            good: list[tuple[int, tuple[bytes, ...]]] = []
+            for i, row in enumerate(rows_found):
+                if not row[time]:
+                    found = match(bare(lines[i]))
+                    if found is None:
+                        rejected.append((i, _reason(lines[i], why_not)))
+                        continue
+                    row = tuple(group or b"" for group in found.groups())
+                good.append((i, row))
+            places = np.array([i for i, _ in good], np.int64)
+            columns = list(zip(*(row for _, row in good), strict=True)) if good else [()] * width
+        batch = rows(places, columns)
         batch.rejected.extend(rejected)
         return timed(batch)
 
     return read
+
+
+def _reason(line: bytes, why_not: Callable[[bytes], str]) -> str:
+    if not line.strip():
+        return BLANK
+    return RUN_TOGETHER if TOGETHER.search(line) else why_not(line)
 
 
 def is_request(requests: Sequence[bytes]) -> np.ndarray:
@@ -191,7 +204,7 @@ INGRESS = Format(
     "nginx-ingress",
     "nginx ingress controller, `upstreaminfo`",
     text_reader(
-        HEAD + AGENTS + rb" \d+ ([\d.]+) \[[^\]]*\] \[[^\]]*\] ("
+        HEAD + AGENTS + rb" \d+ ([\d.]+) \[[^\]\n]*\] \[[^\]\n]*\] ("
         + LIST % (rb"\S+", rb"\S+") + b") " + LIST % (rb"[\d-]+", rb"[\d-]+") + b" ("
         + LIST % (rb"[\d.-]+", rb"[\d.-]+") + b") " + LIST % (rb"[\d-]+", rb"[\d-]+")
         + rb"(?: \S+)?",
@@ -254,8 +267,8 @@ NGINX_NAMED = Format(
 # --- HAProxy -------------------------------------------------------------------------------------
 
 HAPROXY_LINE = (
-    rb".*?\[(\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d)\.(\d{3})\] \S+ \S+?/(\S+) "
-    rb"(-?\d+)/(-?\d+)/(-?\d+)/(-?\d+)/\+?(-?\d+) (-?\d+) \+?(\d+) .*"
+    rb"[^\[\n]*\[(?:\d+\]: [^\[\n]*\[)?(\d\d/\w{3}/\d{4}:\d\d:\d\d:\d\d)\.(\d{3})\] \S+ \S+?/(\S+) "
+    rb"(-?\d+)/(-?\d+)/(-?\d+)/(-?\d+)/\+?(-?\d+) (-?\d+) \+?(\d+) \S+ \S+ \S{4} "
     rb"\d+/\d+/\d+/\d+/\+?\d+ \d+/\d+.*"
 )
 
@@ -318,9 +331,9 @@ HAPROXY = Format(
 # --- Envoy ---------------------------------------------------------------------------------------
 
 ENVOY_LINE = (
-    rb'\[(\d{4}-\d\d-\d\dT[\d:.]+Z)\] ' + QUOTED + rb' (\d+) \S+ (?:[\w{}|.:,-]+ \S+ "[^"]*" )?'
+    rb'\[(\d{4}-\d\d-\d\dT[\d:.]+Z)\] ' + QUOTED + rb' (\d+) \S+ (?:[\w{}|.:,-]+ \S+ "[^"\n]*" )?'
     rb'\d+ (\d+) (\d+) (\d+|-) ' + QUOTED + b" " + QUOTED + b" " + QUOTED + b" " + QUOTED
-    + rb' "([^"]*)"(?: .*)?'
+    + rb' "([^"\n]*)"(?: .*)?'
 )  # fmt: skip
 
 
@@ -382,7 +395,7 @@ def _traefik() -> Callable[[np.ndarray, Columns], Batch]:
 TRAEFIK_TEXT = Format(
     "traefik-text",
     "Traefik's common log format",
-    text_reader(HEAD + AGENTS + rb' \d+ "[^"]*" "([^"]*)" (\d+)ms', _traefik()),
+    text_reader(HEAD + AGENTS + rb' \d+ "[^"\n]*" "([^"\n]*)" (\d+)ms', _traefik()),
     (
         *COMBINED_FIELDS,
         Field("RequestCount, RouterName", "read over"),
