@@ -1,0 +1,209 @@
+"""CSV and JSONL tables: traces with named columns, and counts by time, which become rates."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..errors import TraceError
+from .base import BLANK, NO_TIME, NOT_A_LINE, Field, Format, timed, unknown
+from .tasks import Batch
+from .times import Clock, read_iso, read_seconds
+
+# What columns of known traces are called, the first that is there counts. Units: seconds.
+TIMES = ("timestamp", "time", "arrival", "arrival_timestamp", "start", "start_time", "ts")
+ENDS = ("end_timestamp", "end", "end_time")
+DURATIONS = ("duration", "service", "service_time", "latency", "elapsed")
+SERVERS = ("server", "upstream", "backend", "host")
+STATUSES = ("status", "code", "status_code")
+SIZES = ("bytes", "size", "body_bytes_sent")
+WRONG_WIDTH = "more or fewer values than the header names"
+NO_NUMBER = "a value that must be a number is none"
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """Which columns mean what; None: there is none."""
+
+    time: str | None = None  # arrival
+    end: str | None = None  # end; arrival = end - duration
+    duration: str | None = None  # s
+    service: str | None = None  # s at the server
+    server: str | None = None
+    status: str | None = None
+    size: str | None = None
+
+    def filled(self, header: Sequence[str], where: str) -> Mapping:
+        """Return the mapping with what is left out found by the usual names."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        for name in given.values():
+            if name not in header:
+                raise TraceError(f"{where}: no column '{name}'; there are {', '.join(header)}")
+        by_name = {column.lower(): column for column in header}
+
+        def usual(names: Sequence[str]) -> str | None:
+            return next((by_name[name] for name in names if name in by_name), None)
+
+        time, end = self.time, self.end
+        if time is None and end is None:
+            time = usual(TIMES)
+            end = None if time is not None else usual(ENDS)
+        if time is None and end is None:
+            raise TraceError(
+                f"{where}: no column is known as a time; name one with --time or --end: "
+                f"{', '.join(header)}"
+            )
+        return Mapping(
+            time,
+            end,
+            self.duration or usual(DURATIONS),
+            self.service,
+            self.server or usual(SERVERS),
+            self.status or usual(STATUSES),
+            self.size or usual(SIZES),
+        )
+
+
+def table_reader(
+    header: Sequence[str], mapping: Mapping, separator: str | None, iso: bool
+) -> Callable[[Sequence[bytes]], Batch]:
+    """Return the reader of rows under a header; of JSON objects where there is no separator."""
+    clock = Clock(read_iso if iso else read_seconds)
+    wanted = [name for name in vars(mapping).values() if name is not None]
+    places_of = {name: header.index(name) for name in wanted}
+
+    def cells(line: bytes) -> Sequence[str] | None:
+        text = line.decode("utf-8", "replace")
+        if separator is None:
+            record = json.loads(text)
+            return [str(record.get(name, "")) for name in header]
+        row = next(csv.reader(io.StringIO(text), delimiter=separator), [])
+        return row if len(row) == len(header) else None
+
+    def read(lines: Sequence[bytes]) -> Batch:
+        places, rows, rejected = [], [], []
+        for i, line in enumerate(lines):
+            if not line.strip():
+                rejected.append((i, BLANK))
+                continue
+            try:
+                row = cells(line)
+            except (ValueError, csv.Error, AttributeError):
+                rejected.append((i, NOT_A_LINE))
+                continue
+            if row is None:
+                rejected.append((i, WRONG_WIDTH))
+                continue
+            places.append(i)
+            rows.append(row)
+
+        def column(name: str | None) -> list[str] | None:
+            return None if name is None else [row[places_of[name]].strip() for row in rows]
+
+        def values(name: str | None) -> np.ndarray:
+            texts = column(name)
+            if texts is None:
+                return unknown(len(rows))
+            return np.array([_float(text) for text in texts], float)
+
+        stamps = column(mapping.time or mapping.end) or []
+        coded = [text.encode() for text in stamps]
+        arrival = clock.fractional(coded) if iso else clock.whole(coded)
+        duration = values(mapping.duration)
+        if mapping.time is None:
+            arrival = arrival - duration
+        servers = column(mapping.server)
+        batch = Batch(
+            np.array(places, np.int64),
+            arrival,
+            np.where(duration < 0, np.nan, duration),
+            values(mapping.service),
+            None if servers is None else [text.encode() for text in servers],
+            np.nan_to_num(values(mapping.status)).astype(np.int16),
+            np.nan_to_num(values(mapping.size), nan=-1).astype(np.int64),
+            rejected,
+        )
+        return timed(batch)
+
+    return read
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def table_format(
+    header: Sequence[str], mapping: Mapping, separator: str | None, iso: bool
+) -> Format:
+    """Return the format of a table with this header."""
+    fields = tuple(
+        Field(column, f"{name}, s" if name in ("duration", "service") else name, name)
+        for name, column in vars(mapping).items()
+        if column is not None
+    )
+    return Format(
+        "csv" if separator else "jsonl",
+        "a table with a header" if separator else "a JSON object with named values a line",
+        table_reader(header, mapping, separator, iso),
+        fields,
+        "",
+        mapping.duration is not None or mapping.service is not None,
+    )
+
+
+# --- Counts by time ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Requests counted in bins of equal width; nan where a bin is missing."""
+
+    start: float  # s since 1970 of the first bin's beginning
+    bin: float  # s
+    counts: np.ndarray  # float64[bins]
+
+    @property
+    def missing(self) -> int:
+        """Bins that the file leaves out."""
+        return int(np.isnan(self.counts).sum())
+
+    def rates(self) -> np.ndarray:
+        """Return tasks per second in each bin, float64[bins]; a missing one is interpolated."""
+        known = ~np.isnan(self.counts)
+        at = np.arange(self.counts.size)
+        filled: np.ndarray = np.interp(at, at[known], self.counts[known]) / self.bin
+        return filled
+
+
+def counts_of(times: np.ndarray, values: np.ndarray, where: str) -> Counts:
+    """Return counts on an even grid: the width is the most frequent step.
+
+    Raises
+    ------
+    TraceError
+        If times do not rise, or steps are no multiples of the width.
+    """
+    steps = np.diff(times)
+    if times.size < 2 or (steps <= 0).any():
+        raise TraceError(f"{where}: counts need at least two times, each later than the last")
+    distinct, often = np.unique(np.round(steps, 6), return_counts=True)
+    width = float(distinct[often.argmax()])
+    place = np.rint((times - times[0]) / width).astype(np.int64)
+    if (np.abs(times - times[0] - place * width) > 0.5 * width).any() or (
+        np.diff(place) <= 0
+    ).any():
+        raise TraceError(f"{where}: the times do not stand on a grid of {width:g} s")
+    counts = np.full(int(place[-1]) + 1, np.nan)
+    counts[place] = values
+    return Counts(float(times[0]), width, counts)
+
+
+__all__ = ["NO_NUMBER", "NO_TIME", "Counts", "Mapping", "counts_of", "table_format"]
