@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compile import borrow, kernel
+from ..compile import borrow, give_back, kernel, near, nearby
 from ..policies.base import Policy, book_work
 from ..policies.heap import drop_first, push, replace_first
 from ..policies.spec import PolicySpec
@@ -54,6 +54,7 @@ U = np.uintp
 PENDING_EVENTS, FREE, TAKEN, TRAIL = range(4)
 
 
+@near(counts=4)
 class Events(NamedTuple):
     """The tasks of an event-driven system, and what is to come."""
 
@@ -87,7 +88,8 @@ def make_events(policy: Policy, limited: bool, unequal: bool = False) -> Any:
     learns, sized = policy.learns, "sizes" in policy.needs
 
     def events(world, tasks, tally, times, sizes, ended, workers, until, most):
-        world, tasks, tally = borrow(world), borrow(tasks), borrow(tally)
+        whole = world, tasks, tally
+        world, tasks, tally = nearby(world), nearby(tasks), nearby(tally)
         times, sizes = borrow(times), borrow(sizes)
         n, levels = world.length.size, tally.least.size
         number, counts = tally.number, tasks.counts
@@ -182,6 +184,9 @@ def make_events(policy: Policy, limited: bool, unequal: bool = False) -> Any:
                 counts[FREE] = task
         counts[TAKEN], counts[PENDING_EVENTS] = taken, pending
         settle(tally)
+        give_back(whole[0], world)
+        give_back(whole[1], tasks)
+        give_back(whole[2], tally)
         return code
 
     events.__name__ = f"events_{policy.name.replace('-', '_')}"
