@@ -559,6 +559,26 @@ def test_the_bits_of_a_double_are_the_same_compiled(value):
 BITS = kernel(lambda value: bits_of(value))
 
 
+FIRST = """
+import sys
+import numba
+import numpy as np
+from equipoise import Scenario, resolve
+from equipoise.sim.run import replicate
+
+replicate(Scenario.simple(servers=2, load=0.5, tasks=10), resolve("jsq"), 0, kernel="memoryless")
+print("scipy.linalg" in sys.modules)
+print(numba.njit(lambda a: np.cov(a) - np.dot(a, a))(np.eye(2)).shape)
+import scipy.linalg
+"""
+
+
+def test_a_first_run_does_without_scipy_and_what_needs_it_gets_it_later():
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True)
+
+    assert (done.stdout, done.stderr) == ("False\n(2, 2)\n", "")
+
+
 def test_a_twin_is_made_once():
     assert twin(add_up) is twin(add_up)
 

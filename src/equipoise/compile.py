@@ -42,6 +42,26 @@ from numba.core.errors import NumbaError as NumbaError
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
+
+def _without_scipy() -> None:
+    """Let numba load what it always loads without scipy.linalg: 0.15 s of every process.
+
+    It looks whether there is one, for a single function of numpy's (cov); what needs it asks again.
+    """
+    if "scipy.linalg" in sys.modules or "numba.np.arraymath" in sys.modules:
+        return
+    sys.modules["scipy.linalg"] = None  # type: ignore[assignment]  # importing it fails
+    try:
+        from numba.np import arraymath
+
+        arraymath._HAVE_BLAS = True  # scipy is one of our dependencies
+    except Exception:  # numba changed; whoever needs the module imports it, and gets the error
+        sys.modules.pop("numba.np.arraymath", None)
+    finally:
+        del sys.modules["scipy.linalg"]
+
+
+_without_scipy()
 OPTIONS = {"error_model": "numpy", "nogil": True}
 MOST_CACHE_BYTES = 256 * 2**20  # older kernels are dropped beyond this
 _FOREIGN = ("numpy", "math", "numba", "builtins", "typing", "collections")
@@ -491,9 +511,9 @@ def _give_back(context: Any, builder: Any, typ: Any, value: Any, near: Any) -> N
 def _parts(typ: Any) -> Iterator[tuple[int, Any, int]]:
     """Yield (index, type, size if it is kept near) of each field of a tuple."""
     owner = getattr(typ, "instance_class", None)
-    sizes = getattr(owner, "__near__", {})
+    names, sizes = getattr(owner, "_fields", ()), getattr(owner, "__near__", {})
     for i, part in enumerate(typ):
-        yield i, part, sizes.get(owner._fields[i], 0) if sizes else 0
+        yield i, part, sizes.get(names[i], 0) if names else 0
 
 
 def _copy(builder: Any, from_: Any, to: Any, size: int) -> None:

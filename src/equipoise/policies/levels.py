@@ -40,10 +40,11 @@ class Levels(NamedTuple):
 
 def make_levels(level: np.ndarray, most: int = MOST_LEVELS) -> Levels:
     """Return the index of servers with these levels, int[n], each >= 0."""
-    level = np.minimum(np.asarray(level, np.int64), most - 1)
+    # int32 from the start: at a million servers the temporary arrays are most of what init takes
+    level = np.minimum(level, most - 1).astype(np.int32)
     order = np.argsort(level, kind="stable").astype(np.int32)
     place = np.empty((level.size, 2), np.int32)
-    place[order, 0] = np.arange(level.size)
+    place[order, 0] = np.arange(level.size, dtype=np.int32)
     place[:, 1] = level
     end = np.cumsum(np.bincount(level, minlength=most + 1)).astype(np.int32)
     return Levels(order, place, end, np.array([level.min()], np.int64))

@@ -78,7 +78,7 @@ class Servers(Part):
     def _fits(self) -> Servers:
         if self.groups is not None and self.speeds is not None:
             raise mistake("groups is given too; give one of them", "speeds")
-        listed = len(self.speed_of)
+        listed = self.count if self.identical else len(self.speed_of)
         if listed != self.count:
             which = "speeds" if self.speeds is not None else "groups"
             raise mistake(f"{self.count}, but {which} make {listed} servers; leave it out", "count")
@@ -128,7 +128,8 @@ class Servers(Part):
 
         Of pools, per task: they do more the more they have.
         """
-        return float(self.speed_of.sum()) * self.full_speed
+        speeds = float(self.count) if self.identical else float(self.speed_of.sum())
+        return speeds * self.full_speed
 
     @property
     def at_once(self) -> int:

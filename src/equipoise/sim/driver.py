@@ -52,7 +52,7 @@ class Driver:
             server_rng=make_rng(self.streams[SERVERS_SEED]),
             limit=servers.limit,
             tracked=limited or servers.discipline == "slotted",
-            speeds=servers.speed_of,
+            speeds=self.speeds,
             workers=self.workers,
         )
         announced = max(0, min(int(self.world.announcement[0]), MOST_LEVELS))
