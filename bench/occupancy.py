@@ -156,11 +156,11 @@ def time_leaps() -> None:
     )
 
 
-def compare() -> None:
+def main() -> None:
     """Print both."""
     compare_sizes()
     time_leaps()
 
 
 if __name__ == "__main__":
-    compare()
+    main()

@@ -49,7 +49,7 @@ def seconds(scenario: Scenario, policy: str, backend: str, workers: int) -> floa
     return time.perf_counter() - began
 
 
-def compare_parallel() -> None:
+def main() -> None:
     """Print the speed-ups of two workers."""
     cores = available_cores()
     if cores < 2:
@@ -78,4 +78,4 @@ def compare_parallel() -> None:
 
 
 if __name__ == "__main__":
-    compare_parallel()
+    main()

@@ -151,7 +151,12 @@ def compare_mixed() -> None:
     print(f"goal, at least half the speed on mixed servers: {'yes' if least >= 0.5 else 'MISSED'}")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print both."""
     compare_slotted()
     print()
     compare_mixed()
+
+
+if __name__ == "__main__":
+    main()

@@ -7,6 +7,7 @@ import textwrap
 import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -21,8 +22,11 @@ from equipoise.compile import (
     cache_folder,
     content_key,
     counters,
+    give_back,
     keep_view,
     kernel,
+    near,
+    nearby,
     outline,
     twin,
 )
@@ -555,6 +559,26 @@ def test_the_bits_of_a_double_are_the_same_compiled(value):
 BITS = kernel(lambda value: bits_of(value))
 
 
+FIRST = """
+import sys
+import numba
+import numpy as np
+from equipoise import Scenario, resolve
+from equipoise.sim.run import replicate
+
+replicate(Scenario.simple(servers=2, load=0.5, tasks=10), resolve("jsq"), 0, kernel="memoryless")
+print("scipy.linalg" in sys.modules)
+print(numba.njit(lambda a: np.cov(a) - np.dot(a, a))(np.eye(2)).shape)
+import scipy.linalg
+"""
+
+
+def test_a_first_run_does_without_scipy_and_what_needs_it_gets_it_later():
+    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True)
+
+    assert (done.stdout, done.stderr) == ("False\n(2, 2)\n", "")
+
+
 def test_a_twin_is_made_once():
     assert twin(add_up) is twin(add_up)
 
@@ -570,6 +594,50 @@ def test_a_borrowed_tuple_is_the_tuple():
     assert borrow(pair) is pair
     assert kernel(through)(pair) == 6.0
     assert pair[0][0] == 6.0
+
+
+@near(rng=4)
+class Inner(NamedTuple):
+    rng: np.ndarray
+    many: np.ndarray
+
+
+@near(counts=2)
+class Outer(NamedTuple):
+    counts: np.ndarray
+    inner: Inner
+
+
+def test_what_is_held_near_comes_back():
+    def draw(whole, times):
+        held = nearby(whole)
+        for i in range(times):
+            held.counts[1] += below(held.inner.rng, 10)
+            held.inner.many[i] = held.counts[1]
+        before = whole.counts[1]
+        give_back(whole, held)
+        return before
+
+    def make():
+        return Outer(np.array([3, 0]), Inner(make_rng(5), np.zeros(4, np.int64)))
+
+    plain, compiled = make(), make()
+    draw(plain, 4)
+
+    assert kernel(draw)(compiled, 4) == 0, "until then only the copies change"
+    assert compiled.counts.tolist() == plain.counts.tolist()
+    assert compiled.inner.rng.tolist() == plain.inner.rng.tolist()
+    assert compiled.inner.many.tolist() == plain.inner.many.tolist()
+
+
+def test_an_array_that_is_longer_than_its_class_says_is_refused():
+    def first(whole):
+        return nearby(whole).counts[0]
+
+    outer = Outer(np.zeros(3, np.int64), Inner(make_rng(5), np.zeros(4, np.int64)))
+
+    with pytest.raises(ValueError, match="counts is held near as 2 elements"):
+        kernel(first)(outer)
 
 
 def test_a_view_at_an_address_is_the_tuple_itself():

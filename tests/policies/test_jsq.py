@@ -6,6 +6,7 @@ import pytest
 from policies.play import Play, even
 
 from equipoise.policies.levels import MOST_LEVELS
+from equipoise.rng import make_rng, uniform
 
 
 def test_every_task_goes_to_a_server_with_the_fewest_tasks():
@@ -69,3 +70,18 @@ def test_a_server_of_unknown_length_is_taken_only_after_all_that_are_known():
     play.policy.hear(play.state, 1, 1)  # it says: I have none
 
     assert play.choose() == 1
+
+
+def test_what_it_knows_is_what_it_would_hear():
+    """A kernel that keeps no lengths books a departure at once; its message changes nothing."""
+    play = Play("jsq", [4, 0, 2, 2, 7, 1])
+    policy, state, rng = play.policy, play.state, make_rng(3)
+
+    for _ in range(500):
+        server, length = policy.knows.join(state, None, rng)
+        assert length == state.levels.place[server, 1]
+        server, length = policy.knows.leave(state, uniform(rng) * state.levels.place[:, 1].sum())
+        before = [array.tolist() for array in state.levels]
+        policy.hear(state, server, policy.tell_finish(length - 1, 0, state.par, rng))
+
+        assert [array.tolist() for array in state.levels] == before

@@ -12,11 +12,13 @@ from equipoise.policies.levels import (
     MOST_LEVELS,
     band_at,
     demote,
+    lower_drawn,
     lower_one,
     lowest,
     make_bands,
     make_levels,
     promote,
+    raise_lowest,
     raise_one,
     set_band,
     set_level,
@@ -114,6 +116,35 @@ def test_draws_from_the_lowest_level_are_uniform():
 
     assert sorted(drawn) == [1, 3, 4, 6, 7]
     assert even(list(drawn.values()))
+
+
+@given(start=starts, seed=st.integers(0, 2**32))
+def test_raising_the_lowest_is_drawing_it_and_raising_it(start, seed):
+    index, other = make_levels(np.array(start), LEVELS), make_levels(np.array(start), LEVELS)
+
+    server, level = raise_lowest(index, make_rng(seed))
+
+    drawn = lowest(other, make_rng(seed))
+    raise_one(other, drawn)
+    assert (server, level) == (drawn, min(min(start) + 1, LEVELS - 1))
+    assert read_levels(index) == read_levels(other)
+
+
+@given(start=starts.filter(any), part=st.floats(0, 0.99))
+def test_every_task_of_every_server_has_a_number_to_be_drawn_by(start, part):
+    """Whatever the part of a whole number: so each is drawn in proportion to its level."""
+    drawn = Counter()
+    for number in range(sum(start)):
+        index, lists = make_levels(np.array(start), LEVELS), Lists(start, LEVELS)
+
+        server, level = lower_drawn(index, number + part)
+
+        assert level == start[server]
+        lists.move(server, level - 1)
+        assert read_levels(index) == sorted_lists(lists)
+        drawn[server] += 1
+
+    assert [drawn[s] for s in range(len(start))] == start
 
 
 def test_a_server_longer_than_all_levels_counts_as_the_longest_and_can_come_back():

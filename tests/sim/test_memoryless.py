@@ -1,11 +1,15 @@
 """The memoryless kernel against closed forms; small systems are in test_chains.py."""
 
+import math
+
 import exact
 import pytest
 from runs import POLICIES, assert_mean, run
 
 from equipoise import EquipoiseError, Scenario, simulate
-from equipoise.sim.run import pick_kernel
+from equipoise.policies import resolve
+from equipoise.sim import memoryless
+from equipoise.sim.run import MemorylessDriver, pick_kernel
 
 
 def queues(servers=1, **how):
@@ -116,3 +120,38 @@ def test_it_runs_what_is_exponential_only():
         pick_kernel(steady, "memoryless")
     with pytest.raises(EquipoiseError, match="no kernel is called 'exact'; use auto, memoryless"):
         simulate(free, "jsq", kernel="exact")
+
+
+def test_a_policy_that_knows_every_length_needs_no_list_of_tasks(monkeypatch):
+    """The exact chain again, departures drawn through the policy's index."""
+    monkeypatch.setattr(memoryless, "MANY", 1)
+    scenario = Scenario.simple(
+        servers=2, discipline="pool", rate=5.0, tasks=20_000, warm_up=20.0, replications=40
+    )
+    driver = MemorylessDriver(scenario, resolve("jsq"), 0, 0)
+    driver.run(50.0, 10**6)
+
+    truth = exact.chain("jsq", 2, 5.0, workers=math.inf, cap=20)
+    runs = run(scenario, "jsq", "memoryless")
+
+    assert driver.tasks.server.size == 0
+    assert_mean(runs["mean_tasks"], truth.mean_tasks)
+    assert_mean(runs["imbalance"], truth.imbalance)
+    for i in range(5):
+        assert_mean(runs.at_least(i + 1, 2), truth.occupancy[i])
+    assert_mean(runs.messages("leave"), truth.messages["leave"], bias=2e-4)
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        {"discipline": "fcfs", "load": 0.5},
+        {"discipline": "pool", "load": 0.5, "limit": 3},
+        {"discipline": "pool", "load": 40_000.0},  # fuller than its levels are told apart
+    ],
+)
+def test_tasks_are_listed_where_a_policy_cannot_know_all(scenario):
+    scenario = Scenario.simple(servers=10_000, duration=1.0, replications=1, **scenario)
+    policy = resolve("jsq").policy
+
+    assert not memoryless.knows_all(scenario, policy, scenario.start_lengths())

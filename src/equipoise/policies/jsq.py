@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .base import NO_PARAMS, NoParams, Policy, Ranked
-from .levels import Levels, lowest, make_levels, raise_one, set_level
+from .base import NO_PARAMS, Knows, NoParams, Policy, Ranked
+from .levels import Levels, lower_drawn, make_levels, raise_lowest, set_level
 from .spec import PolicySpec, spec
 
 
@@ -27,13 +27,19 @@ def init(bounds, speeds, announcement):
 
 
 def choose(state, fleet, rng):
-    server = lowest(state.levels, rng)
-    raise_one(state.levels, server)
-    return server
+    return raise_lowest(state.levels, rng)[0]
+
+
+def join(state, fleet, rng):
+    return raise_lowest(state.levels, rng)
 
 
 def hear(state, server, bound):
     set_level(state.levels, server, bound - 1)
+
+
+def leave(state, target):
+    return lower_drawn(state.levels, target)
 
 
 def tell_finish(length, announcement, params, rng):
@@ -55,6 +61,7 @@ POLICY = Policy(
     hear,
     tell_finish=tell_finish,
     tell_state=tell_state,
+    knows=Knows(join, leave),
     about="a server with the fewest tasks",
     source="Winston 1977; Weber 1978",
     cost="1 message per task: every departure is told",

@@ -30,6 +30,8 @@ from .spec import PolicySpec, spec
 
 
 def choose(state, fleet, rng):
+    if state.par.d == 2 and not (state.probing.by_speed or state.probing.shuffle):
+        return shorter_of_two(state, fleet, rng)
     best = draw_server(state.probing, fleet.size, rng, 0)
     shortest, tied = ask(fleet, best), 1
     for i in range(1, state.par.d):
@@ -69,6 +71,14 @@ def tail(state, share, size):
         else:
             probability *= max(0.0, share * size - i) / (size - i)
     return probability
+
+
+def shorter_of_two(state, fleet, rng):
+    """The same for two servers drawn uniformly, without a list of those drawn."""
+    one, two = below(rng, fleet.size), below(rng, fleet.size)
+    while two == one and not state.probing.replacement:
+        two = below(rng, fleet.size)
+    return two if ask(fleet, two) < ask(fleet, one) else one
 
 
 POLICY = Policy(

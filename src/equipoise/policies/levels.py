@@ -21,12 +21,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..compile import near
 from ..rng import below
 
 U = np.uintp
 MOST_LEVELS = 65_536  # a server known to be longer counts as this long: order is lost only there
 
 
+@near(low=1)
 class Levels(NamedTuple):
     """All servers sorted by level. Levels run from 0 to `end.size - 2` and saturate there."""
 
@@ -38,10 +40,11 @@ class Levels(NamedTuple):
 
 def make_levels(level: np.ndarray, most: int = MOST_LEVELS) -> Levels:
     """Return the index of servers with these levels, int[n], each >= 0."""
-    level = np.minimum(np.asarray(level, np.int64), most - 1)
+    # int32 from the start: at a million servers the temporary arrays are most of what init takes
+    level = np.minimum(level, most - 1).astype(np.int32)
     order = np.argsort(level, kind="stable").astype(np.int32)
     place = np.empty((level.size, 2), np.int32)
-    place[order, 0] = np.arange(level.size)
+    place[order, 0] = np.arange(level.size, dtype=np.int32)
     place[:, 1] = level
     end = np.cumsum(np.bincount(level, minlength=most + 1)).astype(np.int32)
     return Levels(order, place, end, np.array([level.min()], np.int64))
@@ -50,6 +53,58 @@ def make_levels(level: np.ndarray, most: int = MOST_LEVELS) -> Levels:
 def lowest(levels, rng):
     """Return a uniformly random server of the lowest non-empty level."""
     return levels.order[U(below(rng, levels.end[U(levels.low[0])]))]
+
+
+def raise_lowest(levels, rng):
+    """Move a uniformly random server of the lowest non-empty level one level up.
+
+    Return it and its level then. What is where is known: nothing that was written is read again.
+    """
+    order, place, end = levels.order, levels.place, levels.end
+    level = levels.low[0]
+    last = end[U(level)] - 1
+    here = below(rng, last + 1)
+    server = order[U(here)]
+    if level >= end.size - 2:
+        return server, level
+    other = order[U(last)]
+    order[U(here)] = other
+    place[U(other), 0] = here
+    order[U(last)] = server
+    place[U(server), 0] = last
+    place[U(server), 1] = level + 1
+    end[U(level)] = last
+    if last == 0:
+        levels.low[0] = level + 1
+    return server, level + 1
+
+
+def lower_drawn(levels, target):
+    """Move a server one level down, one drawn in proportion to its level.
+
+    Return it and its level until then.
+
+    `target` is uniform on 0 .. the sum of all levels: servers are counted from the lowest level
+    on, each as often as its level says. Costs a step per level that is not empty.
+    """
+    order, place, end, low = levels.order, levels.place, levels.end, levels.low[0]
+    level, first, count = low, np.int64(0), np.int64(end[U(low)])
+    while target >= level * count and first + count < order.size:
+        target -= level * count
+        first += count
+        level += 1
+        count = end[U(level)] - first
+    here = first + min(int(target / level), count - 1)
+    server, other = order[U(here)], order[U(first)]
+    order[U(here)] = other
+    place[U(other), 0] = here
+    order[U(first)] = server
+    place[U(server), 0] = first
+    place[U(server), 1] = level - 1
+    end[U(level - 1)] = first + 1
+    if low >= level:
+        levels.low[0] = level - 1
+    return server, level
 
 
 def raise_one(levels, server):

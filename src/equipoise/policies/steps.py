@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compile import outline
+from ..compile import near, outline
 from .base import Blind, Fleet, Policy, SizedFleet
 
 JOIN, LEAVE, UPDATE, ANSWER, PROBE, ANNOUNCEMENTS, CHANGES = range(7)
@@ -26,6 +26,7 @@ OUT_OF_RANGE = -(2**62)  # what `arrive` returns when a policy named a server th
 NO_LIMIT = 2**31 - 1
 
 
+@near(announcement=1, choice_rng=4, server_rng=4)
 class World(NamedTuple):
     """Everything `arrive` and `depart` read and change, for n servers and one dispatcher."""
 
@@ -266,3 +267,34 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
         say_finish,
         say_state,
     )
+
+
+class KnownSteps(NamedTuple):
+    """The steps of a policy that knows every length, where nothing else keeps them."""
+
+    arrive: Callable[..., Any]  # (world) -> server, its tasks with this one
+    depart: Callable[..., Any]  # (world, target) -> server, its tasks with this one
+
+
+@cache
+def make_known_steps(policy: Policy) -> KnownSteps:
+    """Return the steps of a policy with `knows`, without a limit; `world.length` stays as it is."""
+    assert policy.knows is not None
+    tell_start, tell_finish, hear = policy.tell_start, policy.tell_finish, policy.hear
+    join, leave = policy.knows.join, policy.knows.leave
+
+    def arrive(world):
+        server, length = join(world.state, world.fleet, world.choice_rng)
+        m = tell_start(length, world.announcement[0], world.state.par, world.server_rng)
+        if m > 0:
+            world.count[JOIN] += 1
+            hear(world.state, server, m)
+        return np.int64(server), np.int64(length)
+
+    def depart(world, target):
+        server, length = leave(world.state, target)
+        m = tell_finish(length - 1, world.announcement[0], world.state.par, world.server_rng)
+        world.count[LEAVE] += int(m > 0)  # what it says, `leave` has booked
+        return np.int64(server), np.int64(length)
+
+    return KnownSteps(arrive, depart)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compile import borrow, kernel, outline
+from ..compile import borrow, give_back, kernel, near, nearby, outline
 from ..policies.base import Policy, book_work
 from ..policies.heap import drop_first, push, replace_first
 from ..policies.spec import PolicySpec
@@ -101,6 +101,7 @@ BUCKETED = 100  # from so many tasks in service on buckets are cheaper than a he
 PENDING_EVENTS, FREE, TAKEN, TRAIL, HELD, FIRST_HELD, LAST_HELD, MOST_HELD, RETRY = range(9)
 
 
+@near(counts=9)
 class Events(NamedTuple):
     """The tasks of an event-driven system, and what is to come."""
 
@@ -215,7 +216,8 @@ def make_events(policy: Policy, switches: Switches) -> Any:
         counts[HELD] += 1
 
     def events(world, tasks, tally, times, sizes, ended, workers, until, most):
-        world, tasks, tally = borrow(world), borrow(tasks), borrow(tally)
+        whole = world, tasks, tally
+        world, tasks, tally = nearby(world), nearby(tasks), nearby(tally)
         times, sizes = borrow(times), borrow(sizes)
         n, levels = world.length.size, tally.least.size
         number, counts = tally.number, tasks.counts
@@ -355,6 +357,9 @@ def make_events(policy: Policy, switches: Switches) -> Any:
                     counts[RETRY] = counts[HELD]
         counts[TAKEN], counts[PENDING_EVENTS] = taken, pending
         settle(tally)
+        give_back(whole[0], world)
+        give_back(whole[1], tasks)
+        give_back(whole[2], tally)
         return code
 
     events.__name__ = f"events_{policy.name.replace('-', '_')}"

@@ -49,6 +49,7 @@ from .tally import (
     ARRIVED,
     BALANCED,
     BEGAN,
+    EXCESS,
     FINISHED,
     LOST,
     NOW,
@@ -57,6 +58,7 @@ from .tally import (
     TOTAL,
     UNEVEN,
     WAITS,
+    excess,
     pass_time,
     settle,
 )
@@ -104,17 +106,15 @@ def grown(world: Leap, levels: int) -> Leap:
     )
 
 
-def out_of_balance(tally, size):
+def out_of_balance(tally):
     """Return the tasks that would have to move for all servers to be level."""
-    number, balanced = tally.number, tally.number[BALANCED]
-    excess = tally.least[balanced + 1] - (number[TOTAL] - size * balanced)
-    return number[ABOVE] + max(excess, 0)
+    return tally.number[ABOVE] + max(tally.number[EXCESS], 0)
 
 
 def apply_changes(world, tally, stop, h):
     """Raise and lower the levels as drawn; integrals take the mean of before and after."""
     least, number, size = tally.least, tally.number, world.size
-    uneven = out_of_balance(tally, size)
+    uneven = out_of_balance(tally)
     pass_time(tally, stop, size)
     for i in range(1, number[TALLEST] + 3):
         change = world.raised[i] - world.lowered[i]
@@ -127,7 +127,8 @@ def apply_changes(world, tally, stop, h):
     number[BALANCED], number[ABOVE] = balanced, 0
     for i in range(balanced + 2, number[TALLEST] + 1):
         number[ABOVE] += least[i]
-    tally.sums[UNEVEN] += 0.5 * h * (out_of_balance(tally, size) - uneven)
+    number[EXCESS] = excess(tally, size)
+    tally.sums[UNEVEN] += 0.5 * h * (out_of_balance(tally) - uneven)
 
 
 def clip(world, least, tallest):

@@ -13,6 +13,9 @@ exact, O(1), at least half of them good, and all counts stay whole numbers.
 Arrivals whose rate changes, and batches: inflow.py. Updates by the clock: ticks.py. Servers whose
 speed depends on how many tasks they have, and processor sharing: curved.py, driven from here.
 
+A policy that knows every length (`Policy.knows`) draws who departs from its own index, at many
+identical pools: the slot list and the lengths are not kept, see `knows_all`.
+
 The path does not depend on how a run is cut into calls: the time of an event that lies beyond
 the end of a call is kept in `tally.now[PENDING]`.
 """
@@ -24,10 +27,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compile import borrow, kernel
+from ..compile import give_back, kernel, near, nearby
 from ..policies.base import Policy
+from ..policies.levels import MOST_LEVELS
 from ..policies.spec import PolicySpec
-from ..policies.steps import OUT_OF_RANGE, make_steps
+from ..policies.steps import OUT_OF_RANGE, make_known_steps, make_steps
 from ..rng import exponential, make_rng, uniform
 from ..scenario import Scenario
 from .curved import make_curved, make_shared_tasks, more_stamps
@@ -75,8 +79,10 @@ from .ticks import Ticks, make_ticks
 U = np.uintp
 BUSY, FREE = range(2)
 FEW_SPEEDS = 16  # so many distinct ones have a row each
+MANY = 10_000  # servers, see `knows_all`
 
 
+@near(counts=2, rng=4)
 class Memoryless(NamedTuple):
     """The tasks of a memoryless system, in service and waiting."""
 
@@ -97,8 +103,8 @@ class Memoryless(NamedTuple):
 
 
 @cache
-def make_memoryless(policy: Policy, switches: Switches) -> Any:
-    """Return the kernel of one policy.
+def make_memoryless(policy: Policy, switches: Switches, known: bool = False) -> Any:
+    """Return the kernel of one policy. `known`: its memory is all there is, see `knows_all`.
 
     run(world, tasks, tally, rate, workers, until, most) runs to time `until` (mean service times)
     or until `most` tasks have arrived, at `rate` arrivals per mean service time, all servers
@@ -109,9 +115,11 @@ def make_memoryless(policy: Policy, switches: Switches) -> Any:
     arrive, depart, *_ = make_steps(policy, limited)
     learns, clocked = policy.learns, policy.clock is not None
     tick = make_tick(policy, limited) if clocked else no_tick
+    arrive_known, depart_known = make_known_steps(policy) if known else (None, None)
 
     def memoryless(world, tasks, tally, rate, workers, until, most):
-        world, tasks, tally = borrow(world), borrow(tasks), borrow(tally)
+        whole = world, tasks, tally
+        world, tasks, tally = nearby(world), nearby(tasks), nearby(tally)
         size, levels = world.length.size, tally.least.size
         number, now, counts = tally.number, tally.now, tasks.counts
         busy = counts[BUSY]
@@ -123,7 +131,7 @@ def make_memoryless(policy: Policy, switches: Switches) -> Any:
             if number[TALLEST] + 3 >= levels or number[BALANCED] + 3 >= levels:
                 code = NEEDS_LEVELS
                 break
-            if busy >= width:
+            if not known and busy >= width:
                 code = NEEDS_SLOTS
                 break
             if queue and counts[FREE] == NOBODY:
@@ -165,7 +173,10 @@ def make_memoryless(policy: Policy, switches: Switches) -> Any:
                     if drawn >= 0.0:
                         tasks.inflow.left[0] = draw_batch(tasks.inflow, tasks.rng)
                     tasks.inflow.left[0] -= 1
-                server = arrive(world)
+                if known:
+                    server, length = arrive_known(world)
+                else:
+                    server = arrive(world)
                 if server == OUT_OF_RANGE:
                     code = NO_SUCH_SERVER
                     break
@@ -173,7 +184,8 @@ def make_memoryless(policy: Policy, switches: Switches) -> Any:
                 if limited and server < 0:
                     number[LOST] += 1
                     continue
-                length = world.length[U(server)]
+                if not known:
+                    length = np.int64(world.length[U(server)])
                 risen(tally, length, size)
                 if not queue or length <= workers:
                     slot = busy
@@ -181,7 +193,8 @@ def make_memoryless(policy: Policy, switches: Switches) -> Any:
                         row = tasks.row[U(server)]
                         slot = row * width + tasks.filled[U(row)]
                         tasks.filled[U(row)] += 1
-                    tasks.server[U(slot)] = server
+                    if not known:
+                        tasks.server[U(slot)] = server
                     busy += 1
                     if queue:
                         tasks.stamp[U(slot)] = at
@@ -214,12 +227,15 @@ def make_memoryless(policy: Policy, switches: Switches) -> Any:
                     slot += row * width
                     if slot < row * width or refuse >= tasks.speed[U(tasks.server[U(slot)])]:
                         continue
-                else:
+                elif not known:
                     slot = min(int(drawn - rate), busy - 1)
-                server = np.int64(tasks.server[U(slot)])
-                length = np.int64(world.length[U(server)])
                 number[FINISHED] += 1
-                depart(world, server)
+                if known:
+                    server, length = depart_known(world, drawn - rate)
+                else:
+                    server = np.int64(tasks.server[U(slot)])
+                    length = np.int64(world.length[U(server)])
+                    depart(world, server)
                 fallen(tally, length, size)
                 if queue and tasks.stamp[U(slot)] != NO_TIME:
                     responded(tally, at - tasks.stamp[U(slot)])
@@ -238,15 +254,31 @@ def make_memoryless(policy: Policy, switches: Switches) -> Any:
                     if unequal:
                         tasks.filled[U(row)] -= 1
                         last = row * width + tasks.filled[U(row)]
-                    tasks.server[U(slot)] = tasks.server[U(last)]
+                    if not known:
+                        tasks.server[U(slot)] = tasks.server[U(last)]
                     if queue:
                         tasks.stamp[U(slot)] = tasks.stamp[U(last)]
         counts[BUSY] = busy
         settle(tally)
+        give_back(whole[0], world)
+        give_back(whole[1], tasks)
+        give_back(whole[2], tally)
         return code
 
     memoryless.__name__ = f"memoryless_{policy.name.replace('-', '_')}"
     return kernel(memoryless)
+
+
+def knows_all(scenario: Scenario, policy: Policy, lengths: np.ndarray) -> bool:
+    """Whether the policy's memory will do: then neither lengths nor tasks are listed beside it.
+
+    From 10,000 servers on, where memory is what costs: at a million 1.8 times as fast, in a
+    quarter of the memory. For fewer the list of tasks is a little faster (7 % at 500 servers).
+    """
+    servers = scenario.servers
+    plain = servers.discipline == "pool" and servers.identical and servers.limit is None
+    most = max(float(lengths.max()), scenario.offered_load()[2])
+    return policy.knows is not None and plain and lengths.size >= MANY and most < MOST_LEVELS / 2
 
 
 def make_tasks(
@@ -255,14 +287,22 @@ def make_tasks(
     queue: bool,
     rng: np.ndarray,
     speeds: np.ndarray | None = None,
+    known: bool = False,
 ) -> Memoryless:
     """Return the tasks of servers with these lengths, int[n], `workers` of each in service.
 
-    `speeds`, float64[n], where they differ.
+    `speeds`, float64[n], where they differ. `known`: they are counted, not listed.
     """
     n = lengths.size
     serving = np.minimum(lengths, workers)
     busy = int(serving.sum())
+    if known:
+        none, nobody = np.zeros(0), np.zeros(0, np.int32)
+        counts, filled = np.array([busy, NOBODY], np.int64), np.zeros(0, np.int64)
+        return Memoryless(
+            nobody, none, nobody, nobody, nobody, none, counts, rng, none, nobody, none, filled,
+            make_inflow(None),
+        )  # fmt: skip
     slots = max(1024, 2 * busy)
     speed, row, fastest = speed_rows(speeds)
     rows = max(1, fastest.size)
@@ -359,8 +399,9 @@ class MemorylessDriver(Driver):
             curve = scenario.servers.speed_curve(scenario.servers.last_change)
             self.tasks = make_shared_tasks(self.lengths, curve, rng, self.speeds)
         else:
-            self.kernel = make_memoryless(spec.policy, switches)
-            self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds)
+            known = knows_all(scenario, spec.policy, self.lengths)
+            self.kernel = make_memoryless(spec.policy, switches, known)
+            self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds, known)
         self.tasks = self.tasks._replace(inflow=make_inflow(batch), ticks=self._ticks())
         self.pieces = Pieces(flow, self.unit, batch)
 

@@ -41,7 +41,7 @@ from .tally import (
     announced,
     pass_time,
     passed,
-    risen,
+    risen_by,
     settle,
 )
 
@@ -107,8 +107,7 @@ def make_slotted(policy: Policy) -> Any:
                 length = np.int64(world.length[U(server)])
                 number[ARRIVED] += came
                 tasks.squares[0] += length * length - (length - came) * (length - came)
-                for reached in range(length - came + 1, length + 1):
-                    risen(tally, reached, n)
+                risen_by(tally, length, came, n)
                 if learns and world.announcement[0] != number[THRESHOLD]:
                     announced(tally, world.announcement[0])
             leavers, unused = np.int64(0), np.int64(0)

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..compile import near
 from ..stats.histogram import BUCKETS, bucket
 from .store import longer
 
@@ -24,17 +25,18 @@ U = np.uintp
 # tally.now: where a kernel stands
 NOW, PENDING, THRESHOLD_SINCE, LAST_CHANGE, BEGAN = range(5)
 # tally.number: integers of the same kind
-TOTAL, BALANCED, ABOVE, ARRIVED, FINISHED, LOST, TALLEST, THRESHOLD, SHORT = range(9)
+TOTAL, BALANCED, ABOVE, ARRIVED, FINISHED, LOST, TALLEST, THRESHOLD, SHORT, EXCESS = range(10)
 # tally.sums: what is added up over a stretch; all else follows from counts and areas at its ends
 UNEVEN, WAITS, RESPONSES = range(3)
 NO_TIME = -1.0  # the arrival stamp of tasks that were there at the start: their waits are not known
 
 
+@near(now=5, number=10, sums=3)
 class Tally(NamedTuple):
     """Counts of where the servers stand, and sums over the stretch being run."""
 
     now: np.ndarray  # float64[5], see the names above
-    number: np.ndarray  # int64[9], see the names above
+    number: np.ndarray  # int64[10], see the names above
     least: np.ndarray  # int64[levels], servers with at least i tasks
     area: np.ndarray  # float64[levels], integral of `least` over the row, see above
     sums: np.ndarray  # float64[3], see the names above
@@ -54,9 +56,10 @@ def tally_of(counts: np.ndarray, levels: int, announcement: int) -> Tally:
     least = np.zeros(levels, np.int64)
     least[: counts.size] = counts[::-1].cumsum()[::-1]
     balanced = total // n
-    number = np.zeros(9, np.int64)
+    number = np.zeros(10, np.int64)
     number[TOTAL], number[BALANCED] = total, balanced
     number[ABOVE] = least[balanced + 2 :].sum()
+    number[EXCESS] = least[balanced + 1] - (total - n * balanced)
     number[TALLEST], number[THRESHOLD] = np.flatnonzero(counts).max(), announcement
     now = np.zeros(5)
     now[PENDING] = np.nan
@@ -83,10 +86,15 @@ def grown(tally: Tally, levels: int) -> Tally:
 
 def pass_time(tally, now, size):
     """Go on to `now`: the imbalance was constant until then."""
-    number, balanced = tally.number, tally.number[BALANCED]
-    excess = tally.least[U(balanced + 1)] - (number[TOTAL] - size * balanced)
-    tally.sums[UNEVEN] += (now - tally.now[NOW]) * (number[ABOVE] + max(excess, 0))
+    number = tally.number
+    tally.sums[UNEVEN] += (now - tally.now[NOW]) * (number[ABOVE] + max(number[EXCESS], 0))
     tally.now[NOW] = now
+
+
+def excess(tally, size):
+    """Return the servers with more than K tasks, less those that need to have more."""
+    number, balanced = tally.number, tally.number[BALANCED]
+    return tally.least[U(balanced + 1)] - (number[TOTAL] - size * balanced)
 
 
 def risen(tally, length, size):
@@ -98,13 +106,30 @@ def risen(tally, length, size):
     if length > number[TALLEST]:
         number[TALLEST] = length
     balanced = number[BALANCED]
-    number[ABOVE] += int(
-        length >= balanced + 2
-    )  # no branch: it would be guessed wrong half the time
+    # no branches: they would be guessed wrong half the time
+    number[ABOVE] += int(length >= balanced + 2)
+    number[EXCESS] -= int(length != balanced + 1)
     number[TOTAL] += 1
     if number[TOTAL] >= size * (balanced + 1):
         number[BALANCED] = balanced + 1
         number[ABOVE] -= least[U(balanced + 2)]
+        number[EXCESS] = excess(tally, size)
+
+
+def risen_by(tally, length, tasks, size):
+    """Book that a server now has `length` tasks, so many of them new."""
+    number, least, area = tally.number, tally.least, tally.area
+    elapsed = tally.now[NOW] - tally.now[BEGAN]
+    for i in range(length - tasks + 1, length + 1):
+        area[U(i)] -= elapsed
+        least[U(i)] += 1
+    number[TALLEST] = max(number[TALLEST], length)
+    number[ABOVE] += max(0, min(tasks, length - number[BALANCED] - 1))
+    number[TOTAL] += tasks
+    while number[TOTAL] >= size * (number[BALANCED] + 1):
+        number[BALANCED] += 1
+        number[ABOVE] -= least[U(number[BALANCED] + 1)]
+    number[EXCESS] = excess(tally, size)
 
 
 def fallen(tally, length, size):
@@ -115,10 +140,12 @@ def fallen(tally, length, size):
     least[i] -= 1
     balanced = number[BALANCED]
     number[ABOVE] -= int(length >= balanced + 2)
+    number[EXCESS] += int(length != balanced + 1)
     number[TOTAL] -= 1
     if number[TOTAL] < size * balanced:
         number[BALANCED] = balanced - 1
         number[ABOVE] += least[U(balanced + 1)]
+        number[EXCESS] = excess(tally, size)
 
 
 def passed(tally, length, elapsed, brink):
@@ -140,6 +167,7 @@ def all_fallen(tally, gone, size):
     while number[TOTAL] < size * number[BALANCED]:
         number[ABOVE] += tally.least[U(number[BALANCED] + 1)]
         number[BALANCED] -= 1
+    number[EXCESS] = excess(tally, size)
 
 
 def announced(tally, value):
