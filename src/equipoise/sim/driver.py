@@ -57,7 +57,7 @@ class Runner:
 
     def waited(self) -> tuple[int, int]:
         """Return of how many tasks the waits, and the responses, were added up."""
-        return int(self.tally.waits.sum()), int(self.tally.responses.sum())
+        return int(self.tally.sums[t.WAITED]), int(self.tally.sums[t.RESPONDED])
 
     def trail(self) -> np.ndarray:
         """The first events, if they were asked for and the kernel notes them (events.py)."""

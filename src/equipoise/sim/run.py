@@ -309,7 +309,7 @@ class _Book:
         totals = self._totals()
         self.sums.append(totals - self.before)
         self.before = totals
-        least = tally.least[1:]
+        least = tally.least[1 : tally.number[t.TALLEST] + 2]
         mean, threshold = tally.number[t.TOTAL] / n, tally.number[t.THRESHOLD]
         now = tally.now[t.NOW] * self.driver.unit
         shortest, longest = int(np.count_nonzero(least == n)), int(np.count_nonzero(least))
@@ -321,7 +321,7 @@ class _Book:
         number, sums = tally.number, tally.sums
         totals = np.empty(SUMS)
         totals[TIME] = tally.now[t.NOW] * unit
-        totals[TASKS] = tally.area[1:].sum() * unit
+        totals[TASKS] = tally.area[1 : tally.number[t.TALLEST] + 2].sum() * unit
         totals[UNEVEN] = sums[t.UNEVEN] * unit
         totals[[WAITS, RESPONSES]] = sums[[t.WAITS, t.RESPONSES]] * unit
         totals[[WAITED, RESPONDED]] = self.driver.waited()

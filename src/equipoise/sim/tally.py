@@ -27,11 +27,11 @@ NOW, PENDING, THRESHOLD_SINCE, LAST_CHANGE, BEGAN = range(5)
 # tally.number: integers of the same kind
 TOTAL, BALANCED, ABOVE, ARRIVED, FINISHED, LOST, TALLEST, THRESHOLD, SHORT, EXCESS = range(10)
 # tally.sums: what is added up over a stretch; all else follows from counts and areas at its ends
-UNEVEN, WAITS, RESPONSES = range(3)
+UNEVEN, WAITS, RESPONSES, WAITED, RESPONDED = range(5)
 NO_TIME = -1.0  # the arrival stamp of tasks that were there at the start: their waits are not known
 
 
-@near(now=5, number=10, sums=3)
+@near(now=5, number=10, sums=5)
 class Tally(NamedTuple):
     """Counts of where the servers stand, and sums over the stretch being run."""
 
@@ -39,7 +39,7 @@ class Tally(NamedTuple):
     number: np.ndarray  # int64[10], see the names above
     least: np.ndarray  # int64[levels], servers with at least i tasks
     area: np.ndarray  # float64[levels], integral of `least` over the row, see above
-    sums: np.ndarray  # float64[3], see the names above
+    sums: np.ndarray  # float64[5], see the names above
     waits: np.ndarray  # int64[buckets], tasks by wait
     responses: np.ndarray  # int64[buckets], tasks by response
     thresholds: np.ndarray  # float64[levels], time at each announced value
@@ -68,7 +68,7 @@ def tally_of(counts: np.ndarray, levels: int, announcement: int) -> Tally:
         number,
         least,
         np.zeros(levels),
-        np.zeros(3),
+        np.zeros(5),
         np.zeros(BUCKETS, np.int64),
         np.zeros(BUCKETS, np.int64),
         np.zeros(levels),
@@ -207,3 +207,8 @@ def settle(tally):
     at = max(0, min(tally.number[THRESHOLD], tally.thresholds.size - 1))
     tally.thresholds[at] += now - tally.now[THRESHOLD_SINCE]
     tally.now[THRESHOLD_SINCE] = now
+    waited = responded = 0
+    for i in range(tally.waits.size):  # here, since Python would hold up the other replications
+        waited += tally.waits[U(i)]
+        responded += tally.responses[U(i)]
+    tally.sums[WAITED], tally.sums[RESPONDED] = waited, responded
