@@ -27,7 +27,14 @@ STALE = 6
 
 
 def _waits(
-    load: float, n: int, policy: str, tasks: int, runs: int, seed: int, service: Any = None
+    load: float,
+    n: int,
+    policy: str,
+    tasks: int,
+    runs: int,
+    seed: int,
+    service: Any = None,
+    delay: float = 0.0,
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return mean wait and messages per task, each (mean, standard error)."""
     from ..simulate import simulate
@@ -37,6 +44,7 @@ def _waits(
             "servers": {"count": n, "discipline": "fcfs"},
             "arrivals": {"law": "poisson", "load": load},
             "service": service or {"law": "exponential", "mean": 1.0},
+            "messages": {"delay": delay},
             "run": {"tasks": tasks, "replications": runs, "start": "balanced", "seed": seed},
         }
     )
@@ -326,9 +334,59 @@ def _draw_service(
     return figure
 
 
+def delay(runs: int = 8, seed: int = 1, told: Told = None) -> Reproduction:
+    """What late messages do to the ranking: load .7, at most one message per task, n = 500."""
+    n, load, tasks = 500, 0.7, 100_000
+    delays = (0.0, 0.03, 0.1, 0.3, 1.0, 3.0)
+    policies = ("jiq", "jsq", "sujsq-det(delta=0.7)", "aujsq-exp(delta=0.7)",
+                "stale-jsq(delta=0.7)", "round-robin")  # fmt: skip
+    rows: list[Row] = []
+    drawn: dict[str, np.ndarray] = {}
+    for i, policy in enumerate(policies):
+        points = []
+        for j, late in enumerate(delays):
+            wait, _ = _waits(load, n, policy, tasks, runs, seed, delay=late)
+            points.append(wait)
+            rows.append(Row(f"messages take {late:g}: {policy}", *wait))
+            if told is not None:
+                told((i + (j + 1) / len(delays)) / len(policies), policy)
+        drawn[policy] = np.array(points)
+    title = "Late messages put jiq behind round-robin, but not lengths and own sends"
+    last = {name: values[-1, 0] for name, values in drawn.items()}
+    if not max(last["jsq"], last[policies[2]]) < last["round-robin"] < last["jiq"]:
+        title = "What late messages do to the ranking"
+    setting = f"{n} queues, load {load}, {runs} runs of {tasks:,} tasks each"
+    return Reproduction(
+        "sparse-delay", title, setting, tuple(rows),
+        lambda: _draw_delay(drawn, delays, title, setting), seed,
+    )  # fmt: skip
+
+
+def _draw_delay(
+    drawn: dict[str, np.ndarray], delays: tuple[float, ...], title: str, under: str
+) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.4, 5.0))
+    axes = figure.add_axes((0.085, 0.12, 0.89, 0.70))
+    at = np.arange(len(delays))
+    for j, (policy, values) in enumerate(drawn.items()):
+        look = LOOKS[j]
+        axes.errorbar(at, values[:, 0], 1.96 * values[:, 1], fmt=look.marker, linestyle="-", linewidth=1.2,
+                      color=look.light, markersize=6, capsize=3, label=policy)  # fmt: skip
+    axes.set_xticks(at, [f"{late:g}" for late in delays])
+    axes.set_xlabel("time that a message takes, mean service times (steps, not to scale)")
+    axes.set_ylabel("mean wait, mean service times")
+    axes.legend(frameon=False, fontsize=9)
+    plain_axes(axes)
+    titled(figure, title, under)
+    return figure
+
+
 FIGURES = {
     "sparse-tradeoff": tradeoff,
     "sparse-vanishing": vanishing,
     "sparse-tangent": tangent,
     "sparse-service": service,
+    "sparse-delay": delay,
 }
