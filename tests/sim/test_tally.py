@@ -126,6 +126,21 @@ def test_values_out_of_range_share_the_places_at_the_ends():
     assert tally.thresholds.tolist() == [3.0, 0, 0, 0, 8.0, 0, 0, 0, 0, 4.0]
 
 
+def test_a_batch_is_booked_like_its_tasks_one_by_one():
+    one, other = (t.make_tally(np.array([0, 1, 3]), 40, 0) for _ in range(2))
+    for tally in (one, other):
+        t.pass_time(tally, 2.0, 3)
+    for length in range(2, 20):
+        t.risen(one, length, 3)
+    t.risen_by(other, 19, 18, 3)
+    for tally in (one, other):
+        t.pass_time(tally, 5.0, 3)
+        t.settle(tally)
+
+    for mine, its in zip(one, other, strict=True):
+        assert np.array_equal(mine, its, equal_nan=True)
+
+
 def test_waits_are_counted_and_summed_apart_from_tasks_that_start_at_once():
     tally = t.make_tally(np.array([0]), 8, 0)
 
@@ -133,6 +148,7 @@ def test_waits_are_counted_and_summed_apart_from_tasks_that_start_at_once():
     t.started_at_once(tally)
     t.waited(tally, 0.25)
     t.responded(tally, 1.5)
+    t.settle(tally)
 
-    assert tally.sums.tolist() == [0.0, 0.25, 1.5]
+    assert tally.sums.tolist() == [0.0, 0.25, 1.5, 3, 1]
     assert (tally.waits[0], tally.waits.sum(), tally.responses.sum()) == (2, 3, 1)

@@ -372,7 +372,7 @@ def _draw_delay(
     at = np.arange(len(delays))
     for j, (policy, values) in enumerate(drawn.items()):
         look = LOOKS[j]
-        axes.errorbar(at, values[:, 0], 1.96 * values[:, 1], fmt=look.marker, linestyle="-", linewidth=1.2,
+        axes.errorbar(at, values[:, 0], 1.96 * values[:, 1], fmt=look.marker, linestyle="-",
                       color=look.light, markersize=6, capsize=3, label=policy)  # fmt: skip
     axes.set_xticks(at, [f"{late:g}" for late in delays])
     axes.set_xlabel("time that a message takes, mean service times (steps, not to scale)")
