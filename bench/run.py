@@ -44,6 +44,7 @@ SECTIONS: dict[str, Callable[[], None]] = {
 }
 MODULES = (
     "slotted",
+    "sparse",
     "occupancy",
     "calendar",
     "parallel",

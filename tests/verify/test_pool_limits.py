@@ -90,10 +90,11 @@ def test_deviations_are_those_of_an_ornstein_uhlenbeck_process():
     within(correlations, float(pools.autocorrelation(1.0)), 0.01)
 
 
+@pytest.mark.parametrize("n", [400, 1600])
 @pytest.mark.parametrize("policy", ["jsq", "threshold(level=3)"])
-def test_a_whole_load_is_that_of_the_exact_chain(policy):
-    """n = 400, load 3: tasks missing below 3 and pools with 4, at this n."""
-    n, load = 400, 3.0
+def test_a_whole_load_is_that_of_the_exact_chain(policy, n):
+    """Load 3: tasks missing below 3 and pools with 4, at this n."""
+    load = 3.0
     law = pools.pair_law(n, load, 3)
     scenario = Scenario.from_dict(tables(n, load, 2000.0))
     missing, beyond = [], []
@@ -111,6 +112,9 @@ def test_a_whole_load_is_that_of_the_exact_chain(policy):
     # nobody has five tasks in the chain; here a few pools do under the threshold
     within(missing, law.missing, 0.1)
     within(beyond, law.beyond, 0.1)
+    if n == 1600:  # another program's threshold of 3: 1.00(27) and 0.97(28) roots of n
+        assert abs(np.mean(missing) / 40 - 1.00) <= 4 * 0.27
+        assert abs(np.mean(beyond) / 40 - 0.97) <= 4 * 0.28
 
 
 @pytest.mark.parametrize("policy", ["jsq", "threshold(level=2)"])
