@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import TraceError
-from .base import BLANK, NO_TIME, NOT_A_LINE, Field, Format, timed, unknown
+from .base import BLANK, NO_TIME, NOT_A_LINE, Field, Format, numbers, timed, unknown
+from .lines import block_of
 from .tasks import Batch
 from .times import Clock, read_iso, read_seconds
 
@@ -85,7 +87,18 @@ def table_reader(
         row = next(csv.reader(io.StringIO(text), delimiter=separator), [])
         return row if len(row) == len(header) else None
 
+    quickly = _plain_rows(header, wanted, separator) if separator is not None else None
+
     def read(lines: Sequence[bytes]) -> Batch:
+        columns = quickly(lines) if quickly is not None and len(lines) else None
+        if columns is not None:
+            try:
+                return _batch(mapping, clock, iso, len(lines), columns)
+            except ValueError:
+                pass  # a number that is none: some line is to be left out, or some value
+        return slowly(lines)
+
+    def slowly(lines: Sequence[bytes]) -> Batch:
         places, rows, rejected = [], [], []
         for i, line in enumerate(lines):
             if not line.strip():
@@ -131,6 +144,58 @@ def table_reader(
         return timed(batch)
 
     return read
+
+
+def _plain_rows(
+    header: Sequence[str], wanted: Sequence[str], separator: str
+) -> Callable[[Sequence[bytes]], dict[str, tuple[bytes, ...]] | None]:
+    """Return what takes the wanted columns out of rows without quotes, all rows at once.
+
+    It returns None where a row is not so plain; csv.reader takes six times as long.
+    """
+    value = b"[^" + re.escape(separator.encode()) + b"\n]*+"
+    cells = [b"(" + value + b")" if name in wanted else value for name in header]
+    every = re.compile(b"^" + re.escape(separator.encode()).join(cells) + b"$", re.MULTILINE)
+    names = [name for name in header if name in wanted]
+    edges = (f"{separator} ".encode(), f" {separator}".encode(), b'"')
+
+    def columns(lines: Sequence[bytes]) -> dict[str, tuple[bytes, ...]] | None:
+        block = block_of(lines)
+        if any(edge in block for edge in edges):
+            return None
+        found = every.findall(block)
+        if len(found) != len(lines):
+            return None
+        if len(names) == 1:
+            return {names[0]: tuple(found)}
+        return dict(zip(names, zip(*found, strict=True), strict=True))
+
+    return columns
+
+
+def _batch(
+    mapping: Mapping, clock: Clock, iso: bool, k: int, columns: dict[str, tuple[bytes, ...]]
+) -> Batch:
+    """Return the rows of plain columns; ValueError where a text that must be a number is none."""
+
+    def values(name: str | None) -> np.ndarray:
+        return unknown(k) if name is None else numbers(columns[name])
+
+    stamps = columns[mapping.time or str(mapping.end)]
+    arrival = clock.fractional(stamps) if iso else numbers(stamps)
+    duration = values(mapping.duration)
+    if mapping.time is None:
+        arrival = arrival - duration
+    batch = Batch(
+        np.arange(k),
+        arrival,
+        np.where(duration < 0, np.nan, duration),
+        values(mapping.service),
+        None if mapping.server is None else list(columns[mapping.server]),
+        np.nan_to_num(values(mapping.status)).astype(np.int16),
+        np.nan_to_num(values(mapping.size), nan=-1).astype(np.int64),
+    )
+    return timed(batch)
 
 
 def _float(text: str) -> float:
