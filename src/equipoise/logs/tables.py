@@ -15,6 +15,7 @@ from ..errors import TraceError
 from .base import BLANK, NO_TIME, NOT_A_LINE, Field, Format, numbers, timed, unknown
 from .lines import block_of
 from .tasks import Batch
+from .text import no_collection
 from .times import Clock, read_iso, read_seconds
 
 # What columns of known traces are called, the first that is there counts. Units: seconds.
@@ -163,12 +164,13 @@ def _plain_rows(
         block = block_of(lines)
         if any(edge in block for edge in edges):
             return None
-        found = every.findall(block)
-        if len(found) != len(lines):
-            return None
-        if len(names) == 1:
-            return {names[0]: tuple(found)}
-        return dict(zip(names, zip(*found, strict=True), strict=True))
+        with no_collection():
+            found = every.findall(block)
+            if len(found) != len(lines):
+                return None
+            if len(names) == 1:
+                return {names[0]: tuple(found)}
+            return dict(zip(names, zip(*found, strict=True), strict=True))
 
     return columns
 

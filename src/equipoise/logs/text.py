@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -71,12 +73,13 @@ def text_reader(
 
     def read(lines: Sequence[bytes]) -> Batch:
         rejected: list[tuple[int, str]] = []
-        rows_found = every(block_of(lines)) if len(lines) else []
-        if len(rows_found) != len(lines):  # a match ran over a line's end
-            rows_found = slowly(block_of(lines))
-        if width == 1:
-            rows_found = [(one,) for one in rows_found]
-        columns: Columns = list(zip(*rows_found, strict=True)) if rows_found else [()] * width
+        with no_collection():
+            rows_found = every(block_of(lines)) if len(lines) else []
+            if len(rows_found) != len(lines):  # a match ran over a line's end
+                rows_found = slowly(block_of(lines))
+            if width == 1:
+                rows_found = [(one,) for one in rows_found]
+            columns: Columns = list(zip(*rows_found, strict=True)) if rows_found else [()] * width
         places = np.arange(len(rows_found))
         if b"" in columns[time]:
             good: list[tuple[int, tuple[bytes, ...]]] = []
@@ -95,6 +98,21 @@ def text_reader(
         return timed(batch)
 
     return read
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Keep the collector from looking at thousands of tuples of bytes, which form no cycles.
+
+    It would take a tenth to a fifth of the time.
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _reason(line: bytes, why_not: Callable[[bytes], str]) -> str:
