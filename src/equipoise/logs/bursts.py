@@ -100,7 +100,9 @@ class Bursts:
 def find_bursts(stream: Stream) -> Bursts:
     """Return how the tasks of a stream come; at least 50 of them are needed to say anything."""
     scales = _scales(stream)
-    changes = next((s for s in scales if s.deviation > CERTAIN and s.local > 1 + LEAST_EXCESS), None)
+    changes = next(
+        (s for s in scales if s.deviation > CERTAIN and s.local > 1 + LEAST_EXCESS), None
+    )
     few = Bursts("few", stream.resolution, stream.of_ends, None, scales, changes, 1.0, None)
     if stream.total < 50 or stream.span <= 0:
         return few
@@ -168,7 +170,7 @@ def _batches(
 
     Else the sizes are taken to be geometric, whose E B^2 / E B is 2 m - 1 at mean m.
     """
-    place, count = stream.counted(ties.tick)
+    _, count = stream.counted(ties.tick)
     if ties.chance > 0.02 * ties.pairs:
         return (ties.dispersion + 1) / 2, None
     sizes, often = np.unique(np.rint(count).astype(np.int64), return_counts=True)
@@ -212,7 +214,7 @@ def _local(place: np.ndarray, count: np.ndarray) -> tuple[float, float]:
 
     Given the sum S of a pair of bins the squared difference has mean S and variance 2 S (S - 1).
     """
-    pair, total = _added(place // 2, count)
+    _, total = _added(place // 2, count)
     first = np.where(place % 2 == 0, count, -count)
     gap = _added(place // 2, first)[1]
     weight = float(total.sum())

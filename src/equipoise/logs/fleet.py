@@ -2,13 +2,11 @@
 
 If tasks have the same law everywhere and server i works at speed s_i, its times are those of a
 server of speed 1 divided by s_i: their logarithms are shifted by -log s_i. So speeds are compared
-by mean logarithms, which exist and are nearly normal however heavy the tail. Servers are put
-together in groups, neighbours by mean, so that
-
-    sum over servers of (mean - mean of its group)^2 / error^2  +  (groups - 1) 2 log(servers)
-
-is least: with fewer data there are fewer groups, and one only where no difference is decided.
-Groups whose speeds differ by less than 2 % are one. Speed 1 is the group with the most tasks.
+by mean logarithms, which exist and are nearly normal however heavy the tail. Servers are one group
+unless Q = sum (mean - mean of all)^2 / error^2 is beyond what chance makes of a chi-squared number;
+else they are cut into the fewest groups, neighbours by mean, within which Q is not. Equal servers
+are told apart once in a thousand logs. Groups whose speeds differ by less than 2 % are one. Speed 1
+is the group with the most tasks.
 
 A difference in times is a difference in speed only if the servers had the same requests and like
 loads; what a log cannot show, a reader of the result must know.
@@ -25,6 +23,8 @@ from .tasks import Tasks
 LEAST_TIMES = 10  # of a server whose speed is asked about
 LEAST_DIFFERENCE = 0.02
 MOST_COMPARED = 400  # servers; of more, those with the most tasks are compared
+DOUBT = 1e-3  # equal servers are told apart once in so many times
+MOST_GROUPS = 8
 BATCHES = 20
 
 
@@ -129,26 +129,36 @@ def _dependence(place: np.ndarray, logs: np.ndarray, mean: np.ndarray) -> float:
 
 
 def _groups(mean: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """Return the group of each server, int64[k], by the least cost over cuts of the sorted means."""
+    """Return the group of each server, int64[k]: the fewest within which they do not differ."""
+    from scipy.special import chdtrc
+
     k = mean.size
     if k < 2:
         return np.zeros(k, np.int64)
     order = np.argsort(mean)
     x, w = mean[order], 1 / error[order] ** 2
+    x = x - x.mean()
     sums = [np.append(0.0, np.cumsum(w * x**j)) for j in range(3)]
-    # the tests are many, of which the most extreme is looked at
-    penalty = 2 * np.log(max(k, 2)) + 8.0
-    cost, cut = np.full(k + 1, np.inf), np.zeros(k + 1, np.int64)
-    cost[0] = -penalty
-    for end in range(1, k + 1):
-        first = np.arange(end)
-        weight, one, two = (s[end] - s[first] for s in sums)
-        within = two - one**2 / weight
-        total = cost[first] + within + penalty
-        cut[end] = int(total.argmin())
-        cost[end] = total[cut[end]]
+
+    def within(end: int) -> np.ndarray:
+        """Q of the servers from each first one up to `end`, float64[end]."""
+        weight, one, two = (s[end] - s[:end] for s in sums)
+        return np.maximum(two - one**2 / weight, 0.0)
+
+    # cost[e]: the least Q of the first e servers in so many groups; cuts: where the last begins
+    cost = np.array([0.0, *(within(end)[0] for end in range(1, k + 1))])
+    cuts = [np.zeros(k + 1, np.int64)]
+    while chdtrc(max(1, k - len(cuts)), cost[k]) < DOUBT and len(cuts) < min(MOST_GROUPS, k):
+        more, cut = np.full(k + 1, np.inf), np.zeros(k + 1, np.int64)
+        for end in range(len(cuts) + 1, k + 1):
+            total = cost[:end] + within(end)
+            total[: len(cuts)] = np.inf  # each group before has at least one server
+            cut[end] = int(total.argmin())
+            more[end] = total[cut[end]]
+        cost = more
+        cuts.append(cut)
     edges, end = [], k
-    while end > 0:
+    for cut in reversed(cuts):
         edges.append((int(cut[end]), end))
         end = int(cut[end])
     group = np.zeros(k, np.int64)

@@ -148,7 +148,12 @@ def _is_constant(stream: Stream, dispersion: float) -> tuple[bool, float]:
 
 def _daily(stream: Stream) -> Daily | None:
     """Return the shape of a day, of the hours that the log covers as a whole; None below 2 days."""
-    if not stream.daytime or stream.span < 2 * DAY or stream.total < FEW_A_DAY or (stream.bins or 0.0) > HOUR:
+    if (
+        not stream.daytime
+        or stream.span < 2 * DAY
+        or stream.total < FEW_A_DAY
+        or (stream.bins or 0.0) > HOUR
+    ):
         return None
     offset = (-stream.first) % HOUR  # s from the first task to the first full hour
     hours = int((stream.span - offset) / HOUR)
@@ -157,7 +162,8 @@ def _daily(stream: Stream) -> Daily | None:
         inside = (place >= 0) & (place < hours)
         counts = np.bincount(place[inside], minlength=hours).astype(float)
     else:
-        assert stream.bins is not None and stream.counts is not None
+        assert stream.bins is not None
+        assert stream.counts is not None
         at = np.arange(stream.counts.size) * stream.bins
         place = np.floor((at - offset) / HOUR + 1e-9).astype(np.int64)
         inside = (place >= 0) & (place < hours)

@@ -44,7 +44,11 @@ class Stream:
         k = times.size
         if k > 1:  # the log could have gone on until the next one
             last = last + step if step and not of_ends else last * k / (k - 1)
-        finest = 1e-6 if source.first > EPOCH else max(1e-9, 10.0 ** int(np.ceil(np.log10(1e-12 * last))))
+        finest = (
+            1e-6
+            if source.first > EPOCH
+            else max(1e-9, 10.0 ** int(np.ceil(np.log10(1e-12 * last))))
+        )
         return cls(times, None, None, last, source.first, step, of_ends, finest)
 
     @property
@@ -63,8 +67,9 @@ class Stream:
         Counts in bins give no finer answer than their own width.
         """
         if self.times is None:
-            assert self.counts is not None and self.bins is not None
-            every = max(1, int(round(width / self.bins)))
+            assert self.counts is not None
+            assert self.bins is not None
+            every = max(1, round(width / self.bins))
             place = np.flatnonzero(self.counts)
             return _runs(place // every, self.counts[place])
         # times stand on ticks up to rounding: half a tick keeps them from falling to both sides
@@ -90,7 +95,7 @@ def _runs(place: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def find_resolution(tasks: Tasks) -> tuple[float, bool]:
-    """Return the step of the clock (s; 0: none coarser than 1 us) and whether it is that of ends."""
+    """Return the step of the clock (s; 0: none above 1 us) and whether it is that of ends."""
     some = slice(None, None, max(1, len(tasks) // LOOKED_AT))
     arrival = tasks.first + tasks.arrival[some]
     begun = step_of(arrival)
@@ -110,6 +115,9 @@ def step_of(values: np.ndarray) -> float:
         allowed = max(1e-6, 2 * noise / step)
         if allowed > 0.2:
             return 0.0
-        if (np.abs(part - np.rint(part)) <= allowed).mean() > 0.99:
+        whole = np.rint(part)
+        if (whole == whole[0]).mean() > 0.99:  # wider than all there is
+            continue
+        if (np.abs(part - whole) <= allowed).mean() > 0.99:
             return step
     return 0.0

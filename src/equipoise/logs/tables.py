@@ -36,15 +36,15 @@ class Mapping:
     time: str | None = None  # arrival
     end: str | None = None  # end; arrival = end - duration
     duration: str | None = None  # s
-    service: str | None = None  # s at the server
+    # s at the server; or seconds per unit by column, {"constant": 0.05, "GeneratedTokens": 0.02}
+    service: str | dict[str, float] | None = None
     server: str | None = None
     status: str | None = None
     size: str | None = None
 
     def filled(self, header: Sequence[str], where: str) -> Mapping:
         """Return the mapping with what is left out found by the usual names."""
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        for name in given.values():
+        for name in self.columns:
             if name not in header:
                 raise TraceError(f"{where}: no column '{name}'; there are {', '.join(header)}")
         by_name = {column.lower(): column for column in header}
@@ -71,13 +71,35 @@ class Mapping:
             self.size or usual(SIZES),
         )
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are named."""
+        names: list[str] = []
+        for value in vars(self).values():
+            names += [n for n in value if n != CONSTANT] if isinstance(value, dict) else [value]
+        return [name for name in names if name is not None]
+
+
+CONSTANT = "constant"  # of a service time that is made of several columns
+
+
+def _combined(
+    named: str | dict[str, float] | None, values: Callable[[str | None], np.ndarray]
+) -> np.ndarray:
+    """Return the column, or what several make together, in seconds."""
+    if not isinstance(named, dict):
+        return values(named)
+    parts = [weight * values(name) for name, weight in named.items() if name != CONSTANT]
+    total: np.ndarray = np.sum(parts, axis=0) + named.get(CONSTANT, 0.0)
+    return total
+
 
 def table_reader(
     header: Sequence[str], mapping: Mapping, separator: str | None, iso: bool
 ) -> Callable[[Sequence[bytes]], Batch]:
     """Return the reader of rows under a header; of JSON objects where there is no separator."""
     clock = Clock(read_iso if iso else read_seconds)
-    wanted = [name for name in vars(mapping).values() if name is not None]
+    wanted = mapping.columns
     places_of = {name: header.index(name) for name in wanted}
 
     def cells(line: bytes) -> Sequence[str] | None:
@@ -136,7 +158,7 @@ def table_reader(
             np.array(places, np.int64),
             arrival,
             np.where(duration < 0, np.nan, duration),
-            values(mapping.service),
+            _combined(mapping.service, values),
             None if servers is None else [text.encode() for text in servers],
             np.nan_to_num(values(mapping.status)).astype(np.int16),
             np.nan_to_num(values(mapping.size), nan=-1).astype(np.int64),
@@ -192,7 +214,7 @@ def _batch(
         np.arange(k),
         arrival,
         np.where(duration < 0, np.nan, duration),
-        values(mapping.service),
+        _combined(mapping.service, values),
         None if mapping.server is None else list(columns[mapping.server]),
         np.nan_to_num(values(mapping.status)).astype(np.int16),
         np.nan_to_num(values(mapping.size), nan=-1).astype(np.int64),
@@ -212,7 +234,11 @@ def table_format(
 ) -> Format:
     """Return the format of a table with this header."""
     fields = tuple(
-        Field(column, f"{name}, s" if name in ("duration", "service") else name, name)
+        Field(
+            "+".join(column) if isinstance(column, dict) else column,
+            f"{name}, s" if name in ("duration", "service") else name,
+            name,
+        )
         for name, column in vars(mapping).items()
         if column is not None
     )
