@@ -204,7 +204,8 @@ def _scale(stream: Stream, width: float) -> Scale:
     place, count = place[inside], count[inside]
     mean = count.sum() / bins
     index = float((count**2).sum() / bins / mean - mean) if mean > 0 else 1.0
-    local, error = _local(place, count)
+    paired = place < bins // 2 * 2
+    local, error = _local(place[paired], count[paired])
     deviation = (local - 1) / error if error > 0 else 0.0
     return Scale(width, bins, index, local, deviation)
 

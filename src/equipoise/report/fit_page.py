@@ -383,6 +383,8 @@ def _method(f: Fit) -> str:
         for field in f.log.format.fields
         if field.used
     )
+    if fields:
+        fields = f'<h3>Fields of the log that were used</h3><dl class="meant">{fields}</dl>'
     try:
         scenario = f"<pre>{esc(f.to_toml())}</pre>" if not f.missing else ""
     except EquipoiseError:
@@ -405,8 +407,8 @@ def _method(f: Fit) -> str:
     command = f"<dt>Command</dt><dd>{page._command(f.command)}</dd>" if f.command else ""
     return (
         '<section class="method" aria-labelledby="method"><h2 id="method">How this was found</h2>'
-        f'{laws}<div class="columns"><div><h3>Fields of the log that were used</h3>'
-        f'<dl class="meant">{fields}</dl></div><div><h3>To do it again</h3><dl class="again">'
+        f'{laws}<div class="columns"><div>{fields}</div><div><h3>To do it again</h3>'
+        '<dl class="again">'
         f"{command}<dt>Version</dt><dd>equipoise {esc(version('equipoise'))}</dd></dl>"
         "<p>Addresses, paths and user agents of the log are not kept.</p></div></div>"
         f"{told}</section>"
