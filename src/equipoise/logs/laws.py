@@ -417,10 +417,17 @@ def _coxian_estimate(x: np.ndarray, w: np.ndarray) -> Theta | None:
 
 
 def _coxian_unpack(theta: Theta) -> tuple[float, float, float]:
-    """Rates of both phases (never quite equal) and the chance of the second."""
+    """Rates of both phases, the faster one first and never quite equal, chance of the second.
+
+    One whose first phase is the slower, of rates a < b and chance p, is that of rates b, a and
+    chance 1 - (1 - p) a / b.
+    """
     one, two = np.exp(theta[:2])
+    if one < two:
+        chance = 1 - (1 - 1 / (1 + np.exp(-theta[2]))) * one / two
+        return float(two), float(one) if two - one > 1e-6 * two else two * (1 - 1e-6), float(chance)
     if abs(one - two) < 1e-6 * one:
-        two = one * (1 + 1e-6)
+        two = one * (1 - 1e-6)
     return float(one), float(two), float(1 / (1 + np.exp(-theta[2])))
 
 
@@ -582,8 +589,10 @@ def simplest(name: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         return "exponential", {"mean": 1 / one}
     if p >= 1 - 1e-9 and abs(one - two) < 1e-6 * one:
         return "erlang", {"shape": 2, "mean": 2 / one}
-    if one <= two:
+    if one == two:
         return name, params
+    if one < two:
+        p, one, two = 1 - (1 - p) * one / two, two, one
     q = p * one / (one - two)
     if abs(q - 1) < 1e-9:
         return "exponential", {"mean": 1 / two}
