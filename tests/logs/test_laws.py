@@ -192,7 +192,7 @@ def test_many_times_are_put_together_without_loss():
         if name == "bounded-pareto":
             theta[1:] = np.log(x[[0, -1]])
         whole = family.log_density(theta, x).sum()
-        assert weights @ family.log_density(theta, cells) == pytest.approx(whole, abs=0.2), name
+        assert weights @ family.log_density(theta, cells) == pytest.approx(whole, abs=0.5), name
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -190,8 +190,8 @@ def _cells(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if x.size <= CELLS:
         return x, np.ones(x.size)
     # a hundredth more of the times at either end in each cell, at most 1/1500 of all: within one
-    # log densities differ so little that a million times' likelihood is off by 0.1, where BIC
-    # counts 14 for a parameter
+    # log densities differ so little that a million times' likelihood is off by less than 1, where
+    # BIC counts 14 for a parameter
     ends = np.append(np.arange(100), 100 * 1.01 ** np.arange(np.log(x.size / 200) / np.log(1.01)))
     ends = ends.astype(int)
     edges = np.unique(np.concatenate([ends, np.linspace(0, x.size, 1501).astype(int),
@@ -293,7 +293,7 @@ def _hyper_unpack(theta: Theta) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _hyper_estimate(x: np.ndarray, w: np.ndarray) -> Theta | None:
-    """Expectation and maximisation from three starts, squared steps to hasten it."""
+    """A few steps of expectation and maximisation from three starts, the best then climbed."""
     best, most = None, -np.inf
     total = w.sum()
     mean = (w @ x) / total
@@ -303,7 +303,7 @@ def _hyper_estimate(x: np.ndarray, w: np.ndarray) -> Theta | None:
         p = np.array([(1 + root) / 2, (1 - root) / 2])
         means = mean / (2 * p)
         last = -np.inf
-        for step in range(400):
+        for step in range(60):
             density = p / means * np.exp(-np.outer(x, 1 / means))
             both = np.maximum(density.sum(axis=1), 1e-300)
             log_likelihood = float(w @ np.log(both))

@@ -8,7 +8,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ..errors import TraceError
 
@@ -71,17 +71,28 @@ class Source:
         if self.size == 0:
             raise TraceError(f"{path}: the file is empty; a log has a line for each request")
 
+    def _read(self, file: IO[bytes]) -> bytes:
+        """Return the next bytes; all there are where the file is cut off."""
+        parts, size = [], 0
+        while size < CHUNK and not self.cut:
+            try:
+                part = file.read1(CHUNK - size)  # type: ignore[attr-defined]
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                self.cut = f"the gzip data end too early or are damaged ({error})"
+                break
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts)
+
     def chunks(self, on_bytes: Callable[[int], None] | None = None) -> Iterator[Chunk]:
         """Yield lines without their ends; tell `on_bytes` how far the file is read."""
         rest = b""
         with self.path.open("rb") as raw:
             file = gzip.GzipFile(fileobj=raw) if self.zipped else raw
             while True:
-                try:
-                    block = file.read(CHUNK)
-                except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                    self.cut = f"the gzip data end too early or are damaged ({error})"
-                    block = b""
+                block = self._read(file)
                 if not block:
                     break
                 if on_bytes is not None:
