@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .policies.threshold import Threshold
     from .policies.total_threshold import TotalThreshold
     from .report.compare import compare
+    from .report.fit import Fit, fit
     from .report.limit import LimitReport, limit
     from .report.results import Comparison, PolicyResult, Simulation
     from .report.simulate import simulate
@@ -62,6 +63,7 @@ _HOME = {
     ),
     "policies": ("POLICIES", "Param", "Policy", "PolicySpec", "ask", "resolve"),
     "report.compare": ("compare",),
+    "report.fit": ("Fit", "fit"),
     "report.results": ("Comparison", "PolicyResult", "Simulation"),
     "report.simulate": ("simulate",),
     "report.limit": ("LimitReport", "limit"),

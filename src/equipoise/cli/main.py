@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "compare": "Compare policies in front of the same traffic.",
     "simulate": "Simulate one policy.",
+    "fit": "Tell what a log says, and make a scenario of it.",
     "reproduce": "Make the papers' figures again.",
     "limit": "Tell what theory says as the number of servers grows.",
     "stability": "Tell which load a policy can carry on unequal servers.",
@@ -106,6 +107,7 @@ def cli() -> None:
         equipoise policies
         equipoise new mine.toml
         equipoise compare mine.toml --report mine.html
+        equipoise fit access.log -o mine.toml --page fit.html
         equipoise simulate --servers 100 --discipline fcfs --load 0.9 --policy jsq-d
         equipoise limit --servers 500 --discipline pool --load 7.3
         equipoise stability --speeds 90x1,10x0.2 --d 2

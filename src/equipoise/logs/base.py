@@ -39,26 +39,74 @@ class Format:
     durations: bool = True  # whether it can tell how long requests took
 
 
+EXACT = 2**53  # a whole number below it, divided by a power of ten, is rounded but once
+SOME = 256  # texts that are looked at to see if they repeat
+REMEMBERED = 100_000
+DIGITS = 17  # of a text that is taken apart; longer ones are left to float()
+
+
 def numbers(texts: Sequence[bytes], factor: float = 1.0) -> np.ndarray:
     """Return float64[k]: each text times `factor`; nan where there is no value.
 
-    Raises ValueError where a text is neither; patterns see to it that none is.
+    The same as `float` of each, which takes 170 ns for bytes. Where few of the texts differ they
+    are remembered (35 ns); else all are taken apart digit by digit at once (60 ns). Raises
+    ValueError where a text is neither a number nor nothing; patterns see to it that none is.
     """
-    try:
-        found = np.fromiter(map(float, texts), np.float64, len(texts))
-    except ValueError:
-        plain = [b"nan" if text in NOTHING else text for text in texts]
-        found = np.fromiter(map(float, plain), np.float64, len(texts))
+    found = _values(texts)
     return found * factor if factor != 1.0 else found
+
+
+class Known(dict[bytes, float]):
+    """Numbers that were met before."""
+
+    def __missing__(self, text: bytes) -> float:
+        if len(self) > REMEMBERED:
+            self.clear()
+        number = self[text] = float("nan") if text in NOTHING else float(text)
+        return number
+
+
+KNOWN = Known()
+
+
+def _values(texts: Sequence[bytes]) -> np.ndarray:
+    if len(set(texts[:SOME])) > SOME // 2:
+        return _decimals(texts)
+    return np.fromiter(map(KNOWN.__getitem__, texts), np.float64, len(texts))
+
+
+def _decimals(texts: Sequence[bytes]) -> np.ndarray:
+    packed = np.array(texts, "S") if len(texts) else np.zeros(0, "S1")
+    width = packed.itemsize
+    if width > DIGITS:
+        return np.array([float("nan") if t in NOTHING else float(t) for t in texts], float)
+    value, behind = np.zeros(packed.size, np.int64), np.zeros(packed.size, np.int8)
+    point, strange = np.zeros(packed.size, bool), np.zeros(packed.size, bool)
+    for column in np.ascontiguousarray(packed.view(np.uint8).reshape(-1, width).T):
+        digit = column - np.uint8(48)  # what is below "0" wraps around
+        is_digit = digit < 10
+        value = np.where(is_digit, value * 10 + digit, value)
+        if is_digit.all() and not point.any():
+            continue
+        behind += is_digit & point
+        is_point = column == 46
+        strange |= ~is_digit & (column != 0) & (point | ~is_point)
+        point |= is_point
+    found = value / POWERS[behind] if point.any() else value.astype(np.float64)
+    strange |= (value >= EXACT) | (packed == b"") | (packed == b".")
+    for i in np.flatnonzero(strange).tolist():
+        found[i] = float("nan") if texts[i] in NOTHING else float(texts[i])
+    return found
+
+
+POWERS = 10.0 ** np.arange(DIGITS + 1)
 
 
 def whole(texts: Sequence[bytes], nothing: int, kind: type) -> np.ndarray:
     """Return int[k] of whole numbers; `nothing` where there is no value."""
-    try:
-        return np.fromiter(map(int, texts), kind, len(texts))
-    except (ValueError, OverflowError):
-        found = numbers(texts)
-    return np.where(np.isnan(found), nothing, found).astype(kind)
+    found = _values(texts)
+    empty = np.isnan(found)
+    return np.where(empty, nothing, found).astype(kind) if empty.any() else found.astype(kind)
 
 
 def unknown(k: int) -> np.ndarray:
@@ -81,6 +129,13 @@ def kept(batch: Batch, keep: np.ndarray, reason: str) -> Batch:
         batch.size[keep],
         batch.rejected + [(int(i), reason) for i in batch.place[~keep]],
     )
+
+
+def named(batch: Batch) -> Batch:
+    """Return the rows whose server is known."""
+    if not batch.server or b"" not in batch.server:
+        return batch
+    return kept(batch, np.array([bool(name) for name in batch.server], bool), NO_SERVER)
 
 
 def timed(batch: Batch) -> Batch:

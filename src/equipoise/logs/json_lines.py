@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .base import BLANK, NO_SERVER, RUN_TOGETHER, Field, Format, timed
+from .lines import block_of
 from .tasks import Batch
 from .text import ENVOY_FIELDS, ENVOY_TEXT, TOGETHER
 from .times import Clock, read_iso
@@ -106,6 +107,10 @@ def _envoy_reader() -> Callable[[Sequence[bytes]], Batch]:
     as_json = json_reader(_envoy)
 
     def read(lines: Sequence[bytes]) -> Batch:
+        block = block_of(lines)
+        # an object may stand behind what a container put in front of it: those come to it later
+        if block.startswith(b"{") and block.count(b"\n{") + 1 == len(lines):
+            return as_json(lines)
         text = ENVOY_TEXT.read(lines)
         left = [i for i, why in text.rejected if why != RUN_TOGETHER and b"{" in lines[i]]
         if not left:

@@ -26,7 +26,7 @@ from .times import Clock, read_iso, read_seconds
 FORMATS: dict[str, Format] = {f.name: f for f in (*JSONS, *TEXTS)}
 NAMED_ONLY = ("apache-s",)  # looks like another: it must be asked for
 HEADER_LINE = "the header"
-SAMPLE = 1000  # lines that the format is found by
+SAMPLE = 200  # lines that the format is found by
 HEADER = re.compile(r"[A-Za-z_][\w .$()/-]*")
 
 
@@ -77,7 +77,7 @@ def read_log(
     chunks = source.chunks(
         None if on_progress is None else lambda done: on_progress(done / source.size)
     )
-    first = next(chunks, [])
+    first: Sequence[bytes] = next(chunks, [])
     chosen, skip, counted = _choose(str(path), first, format, mapping)
     if counted:
         return _read_counts(str(path), chain([first], chunks), source)
@@ -130,12 +130,9 @@ def _choose(
         )
     if table is not None:
         return table
-    sample = [line for line in lines if line.strip()][:SAMPLE]
-    used = {
-        name: form.read(sample).place.size
-        for name, form in FORMATS.items()
-        if name not in NAMED_ONLY
-    }
+    used = _used_by(lines[:SAMPLE])
+    if not any(used.values()):  # much else may stand before the first record
+        used = _used_by(lines)
     most = max(used.values())
     if most == 0:
         raise TraceError(
@@ -145,6 +142,16 @@ def _choose(
     # the most telling one of those that read most lines: others read them too, but see less
     best = next(name for name in used if used[name] >= max(1, most / 2))
     return FORMATS[best], 0, False
+
+
+def _used_by(lines: Sequence[bytes]) -> dict[str, int]:
+    """Return how many of the lines each format can use."""
+    sample = [line for line in lines if line.strip()]
+    return {
+        name: form.read(sample).place.size
+        for name, form in FORMATS.items()
+        if name not in NAMED_ONLY
+    }
 
 
 def _table(

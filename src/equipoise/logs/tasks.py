@@ -82,21 +82,30 @@ class Batch:
     rejected: list[tuple[int, str]] = field(default_factory=list)  # (line of the chunk, reason)
 
 
+class Codes(dict[bytes, int]):
+    """Numbers for names, in the order in which they come."""
+
+    def __missing__(self, name: bytes) -> int:
+        if not name:
+            return -1
+        code = self[name] = len(self)
+        return code
+
+
 class Builder:
     """Puts batches together, naming servers by number."""
 
     def __init__(self) -> None:
         self.columns: list[list[np.ndarray]] = [[] for _ in range(6)]
-        self.codes: dict[bytes, int] = {}
+        self.codes = Codes()
 
     def add(self, batch: Batch) -> None:
         """Take over the rows of a batch."""
-        codes = self.codes
         if batch.server is None:
             server = np.full(batch.place.size, -1, np.int32)
         else:
-            numbers = [codes.setdefault(s, len(codes)) if s else -1 for s in batch.server]
-            server = np.array(numbers, np.int32)
+            code = self.codes.__getitem__
+            server = np.fromiter(map(code, batch.server), np.int32, len(batch.server))
         rows = (batch.arrival, batch.duration, batch.service, server, batch.status, batch.size)
         for column, values in zip(self.columns, rows, strict=True):
             column.append(values)
