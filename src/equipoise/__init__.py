@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .policies.sujsq_exp import SujsqExp
     from .policies.threshold import Threshold
     from .policies.total_threshold import TotalThreshold
+    from .report.advise import Advice, advise
     from .report.compare import compare
     from .report.limit import LimitReport, limit
     from .report.results import Comparison, PolicyResult, Simulation
@@ -61,6 +62,7 @@ _HOME = {
         "UnstableError",
     ),
     "policies": ("POLICIES", "Param", "Policy", "PolicySpec", "ask", "resolve"),
+    "report.advise": ("Advice", "advise"),
     "report.compare": ("compare",),
     "report.results": ("Comparison", "PolicyResult", "Simulation"),
     "report.simulate": ("simulate",),
