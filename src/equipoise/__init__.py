@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from .report.results import Comparison, PolicyResult, Simulation
     from .report.simulate import simulate
     from .report.stability import fleet_of, stability
+    from .report.sweep import Sweep, sweep
     from .scenario import Scenario
     from .stats import Estimate
     from .theory.limits import LIMITS
@@ -68,6 +69,7 @@ _HOME = {
     "report.simulate": ("simulate",),
     "report.limit": ("LimitReport", "limit"),
     "report.stability": ("fleet_of", "stability"),
+    "report.sweep": ("Sweep", "sweep"),
     "scenario": ("Scenario",),
     "stats": ("Estimate",),
     "theory.limits": ("LIMITS",),

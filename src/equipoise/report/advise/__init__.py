@@ -15,6 +15,7 @@ from ...stats import Estimate
 from ..parallel import Meter, Progress, Workers
 from ..results import HIGHER_IS_BETTER, METRICS, Comparison, PolicyResult
 from ..run import Written, differences_of, versions
+from ..table import plain
 from ..traffic import traffic_of
 from .answer import ADVISED, CURRENT, Advice, Entry
 from .candidates import OVER, Candidate, Excluded, Limits, candidates_of, retuned, unstable
@@ -22,7 +23,7 @@ from .changes import RIVALS, changes_of
 from .fleet import Goal, as_it_is, best_fleet, same_role, smallest_fleet
 from .race import MATTERS, OPEN, SAME, WORSE, Race, Runner, Standing, Verdict, fitted
 
-BUDGET = 60_000_000  # tasks simulated, about half a minute on two cores
+BUDGET = 100_000_000  # tasks simulated: 10 to 60 s on two cores, once all is compiled
 EVENTS_MOST = 20_000  # servers up to which all policies meet the same tasks
 FIGURES = 6  # policies in the figures
 
@@ -81,8 +82,9 @@ def advise(
         Tasks to simulate in all, > 0. Seconds are not counted, so that the answer depends on the
         seed alone.
     matters
-        Differences below this fraction do not matter: of the response time for waits, of the tasks
-        per server for imbalance, else of the metric itself.
+        Differences below this fraction do not matter: for waits of the response time, for imbalance
+        of what dispatching at random leaves (0.4 times the root of the tasks per server), else of
+        the metric itself.
     confidence
         That all intervals of the race hold together, in (0, 1).
     seed
@@ -129,7 +131,7 @@ def advise(
 
 def _check(budget: float, matters: float, confidence: float) -> None:
     if not (budget > 0 and math.isfinite(budget)):
-        raise EquipoiseError(f"budget = {budget:g}: must be a number of tasks, e.g. 60e6")
+        raise EquipoiseError(f"budget = {budget:g}: must be a number of tasks, e.g. 100e6")
     if not 0 < matters < 1:
         raise EquipoiseError(f"matters = {matters:g}: must be a fraction, e.g. 0.01 for 1 %")
     if not 0 < confidence < 1:
@@ -162,7 +164,10 @@ def _nobody(limits: Limits, excluded: Sequence[Excluded]) -> EquipoiseError:
     }
     lines = ["no policy keeps all limits"]
     for limit, those in by_limit.items():
-        told = "; ".join(f"{one.label} ({one.reason})" for one in those)
+        reasons: dict[str, list[str]] = {}
+        for one in those:
+            reasons.setdefault(one.reason, []).append(one.label)
+        told = "; ".join(f"{', '.join(labels)} ({why})" for why, labels in reasons.items())
         lines.append(f"{names[limit]} excludes {told}")
     kind = UnstableError if set(by_limit) == {"stability"} else EquipoiseError
     return kind("\n".join(lines))
@@ -261,7 +266,8 @@ class _Job:
         if self.now is not None and self.now.label not in {one.label for one in specs}:
             reason = unstable(self.scenario, self.now, None)
             if reason is not None:
-                self.excluded.append(Excluded(self.now.label, "stability", reason))
+                if self.now.label not in {one.label for one in self.excluded}:
+                    self.excluded.append(Excluded(self.now.label, "stability", reason))
                 self.notes.append(f"{self.now.label} (now) cannot be compared with: {reason}.")
                 self.now = None
             else:
@@ -296,7 +302,8 @@ class _Job:
             less = retuned(one, sent.value, self.limits)
             if less is not None and less.label not in self.over:
                 again.append(less)
-            reason = f"{sent.value:.3g} messages per task, measured"
+            many = plain(sent.value, 3)
+            reason = f"{many} message{'s' * (many != '1')} per task, measured"
             self.excluded.append(Excluded(one.label, "messages", reason))
             self.over[one.label] = one.spec
         self.candidates = kept

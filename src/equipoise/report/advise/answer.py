@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -126,7 +127,7 @@ class Advice:
         out += [("Note", note) for note in self.notes]
         settings = settings_of(use.spec)
         if settings:
-            out.append(("Elsewhere", "; ".join(f"{s.proxy}: {s.text}" for s in settings)))
+            out.append(("Elsewhere", "; ".join(f"{s.proxy} {s.text.rstrip(';')}" for s in settings)))
         return out
 
     def text(self, width: int = WIDTH) -> str:
@@ -168,10 +169,9 @@ class Advice:
             parts.append(
                 "99 % of tasks share their server with at most "
                 f"{self.shown(use, 'p99_neighbours')} others instead of "
-                f"{self.shown(now, 'p99_neighbours')}; imbalance "
+                f"{self.shown(now, 'p99_neighbours')}; "
             )
-        else:
-            parts.append(f"{METRICS[self.metric][0]} ")
+        parts.append(f"{METRICS[self.metric][0]} ")
         parts.append(
             f"{self.shown(use, self.metric)} instead of {self.shown(now, self.metric)}"
         )
@@ -184,17 +184,17 @@ class Advice:
         return "".join(parts)
 
     def _costs(self, entry: Entry) -> str:
-        measured = entry.result.metrics.get("messages_per_task")
-        told = f"{pm(measured.value, measured.error, 1)} messages per task, measured" if (
-            measured is not None
-        ) else "messages were not measured"
-        cost = entry.spec.policy.cost
-        if measured is not None and measured.value == 0:
+        policy = entry.spec.policy
+        sent = entry.result.metrics["messages_per_task"]
+        if sent.value == 0:
             told = "no messages"
-        elif cost:
-            told += f" ({cost})"
-        memory = entry.spec.policy.memory
-        keeps = "no memory" if memory == 0 else bits(memory)
+        else:
+            exact = math.isfinite(sent.error) and sent.error < 0.005
+            told = f"{sent.value:.2f}" if exact else pm(sent.value, sent.error, 1)
+            told += " messages per task (measured)"
+            promised = re.match(r"at most [\d.]+ messages? per task", policy.cost)
+            told += f", {promised[0]}" if promised else ""
+        keeps = "no memory" if policy.memory == 0 else bits(policy.memory)
         return f"{told}; {keeps} per server"
 
     def _because(self) -> str:
@@ -218,10 +218,9 @@ class Advice:
         out = []
         margin = self.amount(Estimate(self.standing.margin, math.nan))
         if self.ties:
-            chosen = "fewer messages or less memory decide" if self._cheapest() else ""
             words = (
-                f"{_listed(self.ties)}: the difference is surely less than {margin}"
-                f"{'; ' + chosen if chosen else ''}"
+                f"{_listed(self.ties)}: the difference is surely less than {margin}, which does "
+                f"not matter; {self._preferred()}"
             )
             out.append(("Ties with", words))
         for label in self.undecided:
@@ -235,8 +234,17 @@ class Advice:
             out.append(("Not decided", words))
         return out
 
-    def _cheapest(self) -> bool:
-        return bool(self.ties)
+    def _preferred(self) -> str:
+        """Why the advised policy was taken from those that tie."""
+        use = self[self.advised]
+        mine = use.result.metrics["messages_per_task"].value
+        others = [self[label] for label in self.ties]
+        sent = [e.result.metrics["messages_per_task"].value for e in others]
+        if all(mine < 0.98 * other - 0.005 for other in sent):
+            return f"{self.advised} sends the fewest messages"
+        if all(use.spec.policy.memory < e.spec.policy.memory for e in others):
+            return f"{self.advised} needs the least memory"
+        return f"{self.advised} is the cheapest: messages first, then memory, then announcements"
 
     def _what_decides(self, difference: Estimate, entry: Entry) -> str:
         """How many more tasks would tell them apart, or that the difference hardly matters."""
@@ -318,7 +326,7 @@ class Advice:
             unit, size = time_unit(abs(value) if value else 1.0)
             value, error = value / size, error / size
         elif metric in ("p99_neighbours", "mean_neighbours", "imbalance"):
-            unit = "" if metric != "imbalance" else "tasks per server"
+            unit = ""  # tasks, per server: said by the name
         return f"{pm(value, error, 1)} {unit}".strip()
 
     def amount(self, difference: Estimate) -> str:

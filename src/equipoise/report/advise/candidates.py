@@ -280,15 +280,21 @@ def _thresholds(scenario: Scenario, one: Any) -> Iterator[Candidate]:
     mean, _, peak = scenario.offered_load()
     if servers.discipline == "pool":
         level = math.floor(mean)
+        # a trace's peak is that of 1/500 of it, which one long task can make: beyond twice the
+        # mean it says little about how many tasks there are
+        high = min(peak, 2 * mean)
         yield one("threshold at the load", "threshold", level=level)
-        if math.floor(peak) > level and not scenario.stationary:
-            yield one("threshold at the peak", "threshold", level=math.floor(peak))
+        if math.floor(high) > level and not scenario.stationary:
+            yield one("threshold above the load", "threshold", level=math.floor(high))
         yield one("jbt at the load", "jbt", r=max(1, level))
         yield one("jbt above the load", "jbt", r=level + 1)
         if servers.count > 1:
-            # alpha is made for loads up to the peak, so that it settles at most one too high
-            most = max(1.0, float(math.ceil(peak)))
-            yield one("learning", "learning-threshold", max_load=most, level=level)
+            # alpha is made for loads up to that, so that it settles at most one too high; its
+            # default is the largest that so few servers can tell apart
+            most = max(1, math.ceil(high))
+            fits = most <= servers.count / 2 - 1
+            more = {"max_load": float(most)} if fits else {}
+            yield one("learning", "learning-threshold", level=level, **more)
         return
     served = servers.last_change if servers.discipline == "ps" else servers.at_once
     served = max(1, min(served, 1000))
