@@ -24,7 +24,10 @@ from .progress import progress
     "--messages-per-task", type=float, metavar="X", help="At most so many messages per task."
 )
 @click.option(
-    "--memory", type=float, metavar="BITS", help="At most so many bits per server at the dispatcher."
+    "--memory",
+    type=float,
+    metavar="BITS",
+    help="At most so many bits per server at the dispatcher.",
 )
 @click.option(
     "--sees",
@@ -91,8 +94,8 @@ def command(
     """Advise which policy to use in front of this traffic.
 
     SCENARIO is a TOML file, or an access log or a trace, whose tasks are replayed; flags can
-    describe a simple scenario instead. Policies that keep the limits meet the same tasks until it is
-    decided which is best, or the budget is spent; then the answer is tried with more load, with a
+    describe a simple scenario instead. Policies that keep the limits meet the same tasks until it
+    is decided which is best, or the budget is spent; then the answer is tried with more load, with a
     server less and with late messages.
 
     \b
@@ -103,9 +106,13 @@ def command(
         equipoise advise mine.toml --goal p99_response=0.2
     """
     if kernel != "auto":
-        raise click.UsageError("--kernel: advise chooses it, so that all policies meet the same tasks")
+        raise click.UsageError(
+            "--kernel: advise chooses it, so that all policies meet the same tasks"
+        )
     if options.get("precision") is not None or options.get("precision_of") is not None:
-        raise click.UsageError("--precision: advise runs until it is decided; see --matters, --budget")
+        raise click.UsageError(
+            "--precision: advise runs until it is decided; see --matters, --budget"
+        )
     budget = options.pop("budget")
     asked = Asked.take({**options, "budget": None})
 

@@ -28,7 +28,7 @@ RUN = (
 OF_LOGS = ("servers", "discipline", "service", "workers", "curve", "limit")
 
 
-class Count(click.ParamType):
+class Count(click.ParamType):  # type: ignore[type-arg]  # not a generic before click 8.2
     """How many servers: a whole number, or several with commas between them, to be compared."""
 
     name = "count"
@@ -142,9 +142,9 @@ class Asked:
         else:
             if self.sizes and "load" in self.simple:
                 raise click.UsageError(
-                    "--load is that of one size; with several --servers give --rate, tasks per second"
+                    "--load is that of one size; with several --servers give --rate, in tasks per s"
                 )
-            several = {"servers": max(self.sizes)} if self.sizes else {}
+            several: dict[str, Any] = {"servers": max(self.sizes)} if self.sizes else {}
             scenario = Scenario.simple(**self.simple, **several)
         return scenario.with_run(**self.run) if self.run else scenario
 
@@ -157,7 +157,7 @@ class Asked:
             )
         from ..report.traffic import traffic_of
 
-        several = {"servers": max(self.sizes)} if self.sizes else {}
+        several: dict[str, Any] = {"servers": max(self.sizes)} if self.sizes else {}
         traffic = traffic_of(path, format=self.log_format, **self.simple, **several, **self.run)
         self.notes.extend(traffic.notes)
         return traffic.scenario

@@ -180,8 +180,9 @@ class Sweep:
         for i, label in enumerate(self.labels):
             lines.append(
                 f"  {label:<{first}}"
-                + "".join(f"   {cells[i]:<{w}}" for (_, cells), w in
-                          zip(columns, widths, strict=True))  # fmt: skip
+                + "".join(
+                    f"   {cells[i]:<{w}}" for (_, cells), w in zip(columns, widths, strict=True)
+                )
             )
         return lines
 
@@ -283,9 +284,7 @@ def sweep(
     if not found:
         raise UnstableError("\n".join(f"{n} servers: {why}" for n, why in refused.items()))
     order = sorted(labels, key=lambda label: (sum(labels[label]) / len(labels[label]), label))
-    return Sweep(
-        scenario, rank_by, found, refused, sizes, tuple(order), scenario.run.seed, command
-    )
+    return Sweep(scenario, rank_by, found, refused, sizes, tuple(order), scenario.run.seed, command)
 
 
 def _part(progress: Progress | None, i: int, of: int, servers: int) -> Progress | None:

@@ -126,7 +126,7 @@ def _replay(
     """Return the scenario in which every recorded task comes as it came."""
     assert log.tasks is not None
     times, sizes = log.tasks.arrival, log.tasks.work
-    notes = []
+    notes: list[str] = []
     tables["arrivals"] = {"law": "trace", "file": os.fspath(path), "time": "arrival"}
     if service is not None:
         tables["service"] = parse_service(service)
@@ -135,9 +135,7 @@ def _replay(
     if not known.any():
         raise _no_durations(path)
     if not known.all():
-        notes.append(
-            f"{int((~known).sum())} of {known.size} tasks have no time and are left out."
-        )
+        notes.append(f"{int((~known).sum())} of {known.size} tasks have no time and are left out.")
     tables["service"] = {"law": "trace", "column": "service"}
     recording = _recording(times[known], sizes[known])
     return Scenario.from_dict(tables).with_recording(recording), notes

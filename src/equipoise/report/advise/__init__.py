@@ -20,7 +20,7 @@ from ..traffic import traffic_of
 from .answer import ADVISED, CURRENT, Advice, Entry
 from .candidates import OVER, Candidate, Excluded, Limits, candidates_of, retuned, unstable
 from .changes import RIVALS, changes_of
-from .fleet import Goal, as_it_is, best_fleet, same_role, smallest_fleet
+from .fleet import Fleet, Goal, as_it_is, best_fleet, same_role, smallest_fleet
 from .race import MATTERS, OPEN, SAME, WORSE, Race, Runner, Standing, Verdict, fitted
 
 BUDGET = 100_000_000  # tasks simulated: 10 to 60 s on two cores, once all is compiled
@@ -144,7 +144,9 @@ def _metric(scenario: Scenario, rank_by: str | None, goal: Goal | None) -> str:
     if name is None:
         if servers.discipline == "pool":
             return "imbalance"
-        return "mean_wait" if servers.discipline == "fcfs" and servers.identical else "mean_response"
+        return (
+            "mean_wait" if servers.discipline == "fcfs" and servers.identical else "mean_response"
+        )
     if name not in METRICS:
         raise EquipoiseError(f"no metric is called '{name}'; they are: {', '.join(METRICS)}")
     return name
@@ -156,7 +158,9 @@ def _nobody(limits: Limits, excluded: Sequence[Excluded]) -> EquipoiseError:
     for one in excluded:
         by_limit.setdefault(one.limit, []).append(one)
     names = {
-        "messages": f"messages_per_task = {limits.messages:g}" if limits.messages is not None else "",
+        "messages": f"messages_per_task = {limits.messages:g}"
+        if limits.messages is not None
+        else "",
         "memory": f"memory = {limits.memory:g}" if limits.memory is not None else "",
         "sees": f"sees = {', '.join(sorted(limits.sees)) or 'nothing'}",
         "stability": f"stable_to = {limits.stable_to:g}" if limits.stable_to else "the load",
@@ -207,17 +211,19 @@ class _Job:
         team, meter = Workers.asked(workers), Meter(progress)
         if team.note:
             self.notes.append(team.note)
-        self.runner = Runner(
-            self.scenario, self.metric, self._kernel(), team, meter, confidence
-        )
+        self.runner = Runner(self.scenario, self.metric, self._kernel(), team, meter, confidence)
         self.race = Race(self.runner, self.budget, self.matters)
         self._first_round()
         standing = self.race.run([one.spec for one in self.candidates])
         advised = self._choose(standing)
         rivals = self._rivals(advised, standing)
-        changes = () if self.runner.interrupted else tuple(
-            changes_of(
-                self.runner, advised.spec, rivals, budget=self.budget, matters=self.matters
+        changes = (
+            ()
+            if self.runner.interrupted
+            else tuple(
+                changes_of(
+                    self.runner, advised.spec, rivals, budget=self.budget, matters=self.matters
+                )
             )
         )
         fleet = fleet_now = None
@@ -352,7 +358,9 @@ class _Job:
                 chosen.append(one)
         return chosen[:RIVALS]
 
-    def _fleets(self, goal: Goal, advised: Candidate, rivals: Sequence[PolicySpec]) -> tuple:
+    def _fleets(
+        self, goal: Goal, advised: Candidate, rivals: Sequence[PolicySpec]
+    ) -> tuple[Fleet, Fleet | None]:
         """Return the smallest fleets under the policies advised, and under what is used now."""
         roles = {one.label: one for one in self.candidates}
         makes = [same_role(advised, self.limits)]
@@ -393,7 +401,8 @@ class _Job:
         order = {ADVISED: 0, CURRENT: 1, SAME: 2, OPEN: 2, WORSE: 3, "messages": 4}
         now = self.now.label if self.now is not None else None
         ranked = sorted(
-            range(len(entries)), key=lambda i: (order[entries[i].standing] - (entries[i].label == now), i)
+            range(len(entries)),
+            key=lambda i: (order[entries[i].standing] - (entries[i].label == now), i),
         )
         chosen = [entries[i] for i in sorted(ranked[:FIGURES])]
         common = min(e.replications for e in chosen)

@@ -127,7 +127,9 @@ class Advice:
         out += [("Note", note) for note in self.notes]
         settings = settings_of(use.spec)
         if settings:
-            out.append(("Elsewhere", "; ".join(f"{s.proxy} {s.text.rstrip(';')}" for s in settings)))
+            out.append(
+                ("Elsewhere", "; ".join(f"{s.proxy} {s.text.rstrip(';')}" for s in settings))
+            )
         return out
 
     def text(self, width: int = WIDTH) -> str:
@@ -172,9 +174,7 @@ class Advice:
                 f"{self.shown(now, 'p99_neighbours')}; "
             )
         parts.append(f"{METRICS[self.metric][0]} ")
-        parts.append(
-            f"{self.shown(use, self.metric)} instead of {self.shown(now, self.metric)}"
-        )
+        parts.append(f"{self.shown(use, self.metric)} instead of {self.shown(now, self.metric)}")
         if now.against is not None and math.isfinite(now.against.value):
             sign = -1 if self.metric in HIGHER_IS_BETTER else 1
             saved = Estimate(sign * now.against.value, now.against.error)

@@ -169,10 +169,9 @@ def excluded(scenario: Scenario, limits: Limits, one: PolicySpec) -> Excluded | 
     if unseen:
         return Excluded(label, "sees", f"must see {SIGHTS[unseen[0]]} ({unseen[0]})")
     declared = declared_messages(scenario, one)
-    if limits.messages is not None and declared is not None:
-        if declared > OVER * limits.messages:
-            what = f"takes {plain(declared, 3)} messages per task"
-            return Excluded(label, "messages", what)
+    most = math.inf if limits.messages is None else OVER * limits.messages
+    if declared is not None and declared > most:
+        return Excluded(label, "messages", f"takes {plain(declared, 3)} messages per task")
     try:
         one.check(scenario.servers.count)
         check_clock(scenario, one)

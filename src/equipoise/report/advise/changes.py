@@ -44,7 +44,12 @@ def changed_scenarios(
     scenario: Scenario, late: bool
 ) -> Iterator[tuple[str, str, float, Callable[[], Scenario | None]]]:
     """Yield (kind, words, size, how to make it) for each change; late messages if any are sent."""
-    yield "load", f"with {100 * (MORE - 1):.0f} % more load", MORE, lambda: with_load(scenario, MORE)
+    yield (
+        "load",
+        f"with {100 * (MORE - 1):.0f} % more load",
+        MORE,
+        lambda: with_load(scenario, MORE),
+    )
     if scenario.servers.count > 1:
         left = scenario.servers.count - 1
         yield "server", "with one server lost", float(left), lambda: without_one(scenario)

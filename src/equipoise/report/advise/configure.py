@@ -46,7 +46,9 @@ def settings_of(spec: PolicySpec) -> list[Setting]:
         return [
             Setting(HAPROXY, "balance leastconn"),
             Setting(NGINX, "least_conn;"),
-            Setting(ENVOY, "least_request with selection_method: FULL_SCAN", "in versions that have it"),
+            Setting(
+                ENVOY, "least_request with selection_method: FULL_SCAN", "in versions that have it"
+            ),
         ]
     if name == "sed":
         by_speed = "server weights in proportion to speed; compares length / weight"

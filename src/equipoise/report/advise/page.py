@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ...stats import Estimate
 from ..figures import esc
 from ..page import assumed, capital, command, document, download, drawn_figures, key, pretty
 from ..palette import LOOKS, looks
@@ -111,7 +112,7 @@ def _evidence(a: Advice) -> str:
     heads = "".join(
         f'<th scope="col">{esc(capital(head))} <span class="unit">{esc(below)}</span></th>'
         for head, below in (
-            (what, unit),
+            (what, "" if unit == "s" else unit),  # times have theirs beside them
             ("above the advised", "paired difference"),
             ("messages", "per task"),
             ("memory", "per server"),
@@ -124,7 +125,7 @@ def _evidence(a: Advice) -> str:
         "<caption>Policies, the best first; the more runs, the longer a policy was in the race"
         f'</caption><thead><tr><th scope="col">Policy</th>{heads}</tr></thead>'
         f'<tbody>{"".join(rows)}</tbody></table></div><p class="tools">'
-        f'{download("policies.csv", _csv(a), "All estimates as CSV")}</p></section>'
+        f"{download('policies.csv', _csv(a), 'All estimates as CSV')}</p></section>"
     )
 
 
@@ -187,7 +188,9 @@ def _fleet(a: Advice) -> str:
             value = "does not carry the load"
             if t.value is not None:
                 value = a.in_unit(fleet.goal.metric, t.value)
-            verdict = "enough" if t.enough else "not decided, taken as too few" if t.open else "too few"
+            verdict = (
+                "enough" if t.enough else "not decided, taken as too few" if t.open else "too few"
+            )
             rows.append(
                 f'<tr><th scope="row">{t.servers} servers</th><td>{esc(t.label)}</td>'
                 f"<td>{pretty(value)}</td><td>{verdict}</td></tr>"
@@ -220,7 +223,7 @@ def _method(a: Advice) -> str:
         "values.",
         f"What surely does worse was dropped, the others ran on. All intervals of the race hold "
         f"together with {confidence} (Bonferroni, over all pairs and looks).",
-        f"Differences below {a.amount(_margin(a))} do not matter: they count as ties, and among ties "
+        f"Differences below {a.amount(_margin(a))} do not matter: they are ties, and among ties "
         "the cheapest is advised, by messages, then memory, then announcements.",
         f"The budget is {a.budget / 1e6:g} million tasks, of which {a.spent / 1e6:.3g} were "
         "simulated; seconds are not counted, so the same seed gives the same answer.",
@@ -235,7 +238,5 @@ def _method(a: Advice) -> str:
     )
 
 
-def _margin(a: Advice):  # type: ignore[no-untyped-def]
-    from ...stats import Estimate
-
+def _margin(a: Advice) -> Estimate:
     return Estimate(a.standing.margin, math.nan)

@@ -14,8 +14,8 @@ of the paired differences, Bonferroni's correction over all pairs of candidates 
 probability `confidence` not one of the intervals of the race misses, whoever leads when. The margin
 is the indifference zone of ranking and selection (Bechhofer (1954), Ann. Math. Statist. 25(1)).
 
-The budget counts simulated tasks and not seconds, and looks are taken between whole rounds only: the
-answer depends on the seed and on nothing else.
+The budget counts simulated tasks and not seconds, and looks are taken between whole rounds only:
+the answer depends on the seed and on nothing else.
 """
 
 from __future__ import annotations
@@ -213,9 +213,7 @@ class Race:
         verdicts = dict(self.dropped)
         for one in left:
             if one is not leader:
-                found = verdict(
-                    one.label, values[one.label], values[leader.label], margin, chance
-                )
+                found = verdict(one.label, values[one.label], values[leader.label], margin, chance)
                 verdicts[one.label] = found
                 if found.kind == WORSE:
                     self.dropped[one.label] = found
@@ -249,7 +247,7 @@ def fitted(scenario: Scenario, candidates: int, budget: float) -> tuple[Scenario
         else:
             shorter = float(f"{scenario.horizon * room / each:.3g}")
             notes.append(
-                f"Only the first {shorter:g} s of {scenario.horizon:.4g} s are simulated, since the "
+                f"Only the first {shorter:g} s of {scenario.horizon:.4g} s are simulated, as the "
                 f"budget is {budget:.3g} tasks in all; --budget gives more."
             )
             scenario = scenario.with_run(duration=shorter)
