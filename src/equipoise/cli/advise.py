@@ -95,8 +95,8 @@ def command(
 
     SCENARIO is a TOML file, or an access log or a trace, whose tasks are replayed; flags can
     describe a simple scenario instead. Policies that keep the limits meet the same tasks until it
-    is decided which is best, or the budget is spent; then the answer is tried with more load, with a
-    server less and with late messages.
+    is decided which is best, or the budget is spent; then the answer is tried with more load, with
+    a server less and with late messages.
 
     \b
     Examples:

@@ -54,8 +54,8 @@ def command(
 
     SCENARIO is a TOML file (`equipoise new` writes one to start from), or an access log or a trace,
     whose tasks are replayed; flags can describe a simple scenario instead. With several numbers of
-    servers, --servers 12,16,20, the same traffic meets fleets of all these sizes. Every number comes with
-    the half-width of its interval.
+    servers, --servers 12,16,20, the same traffic meets fleets of all these sizes. Every number
+    comes with the half-width of its interval.
 
     \b
     Examples:
