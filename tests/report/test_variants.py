@@ -84,7 +84,7 @@ def test_there_is_no_fleet_without_its_only_server():
 
 
 def test_too_few_servers_are_refused():
-    with pytest.raises(UnstableError, match="load = 1.2 >= 1"):
+    with pytest.raises(UnstableError, match=r"load = 1\.2 >= 1"):
         with_servers(scenario(LAWS[0]), 5)
 
 
