@@ -1,4 +1,7 @@
-"""Whatever is registered is documented, and what the documents show exists."""
+"""Whatever is registered is documented, and what the documents show exists.
+
+python tests/test_docs.py    writes what is printed now into the pages that show it
+"""
 
 import importlib
 import re
@@ -7,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from test_readme import masked, run
 
 from equipoise.cli.main import COMMANDS, cli
 from equipoise.policies import POLICIES
@@ -16,6 +20,17 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"), key=str)
 READERS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+
+def sessions(page):
+    """Return each command in the page's console blocks, and what it should print."""
+    blocks = re.findall(r"^```console\n(.*?)^```", page.read_text("utf-8"), re.S | re.M)
+    parts = [re.split(r"^\$ ", block, flags=re.M)[1:] for block in blocks]
+    split = [part.partition("\n") for each in parts for part in each]
+    return [(command, output) for command, _, output in split]
+
+
+SHARE = ("simulate", "limit", "advise")  # options with compare
 
 
 def commands_in(text):
@@ -67,8 +82,8 @@ def test_every_command_has_a_page_that_names_its_options(name):
     for parameter in command.params:
         if isinstance(parameter, click.Option):
             option = max(parameter.opts, key=len)
-            # the pages of simulate and limit refer to that of compare for what they share
-            assert option in page + (compare if name in ("simulate", "limit") else ""), option
+            # the pages of simulate, limit and advise refer to that of compare for what they share
+            assert option in page + (compare if name in SHARE else ""), option
 
 
 def test_no_page_tells_of_a_command_that_is_gone():
@@ -109,6 +124,48 @@ def test_there_are_commands_to_check():
     assert len(SHOWN) > 20
 
 
+TOLD = ("commands/advise.md", "what-if.md")  # pages that show what commands print
+SESSIONS = [
+    pytest.param(page, *session, id=session[0])
+    for page in TOLD
+    for session in sessions(DOCS / page)
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the examples, where commands leave their files."""
+    folder = tmp_path_factory.mktemp("docs")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    return folder
+
+
+@pytest.mark.parametrize(("page", "command", "output"), SESSIONS)
+def test_every_command_on_a_page_prints_what_is_shown(folder, page, command, output):
+    name, *arguments = shlex.split(command)
+
+    assert name == "equipoise"
+    assert masked(run(["-m", "equipoise", *arguments], folder)) == masked(output)
+
+
+def test_the_configuration_on_the_page_is_the_one_that_is_written(folder):
+    (shown,) = re.findall(r"^```toml\n(.*?)^```", (DOCS / TOLD[0]).read_text(), re.S | re.M)
+    command = next(s for s in sessions(DOCS / TOLD[0]) if "advised.toml" in s[0])[0]
+    if not (folder / "advised.toml").exists():  # where this test runs alone
+        run(["-m", "equipoise", *shlex.split(command)[1:]], folder)
+
+    assert (folder / "advised.toml").read_text() == shown
+
+
+def test_the_page_on_what_if_does_in_python_what_it_says(folder, monkeypatch):
+    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "what-if.md").read_text(), re.S)
+    monkeypatch.chdir(folder)
+    names = {}
+    exec(code, names)
+
+    assert names["sizes"].labels == ("jsq", "jsq-d(d=2)", "round-robin")
+
+
 def test_the_python_page_does_what_it_says(tmp_path, monkeypatch):
     page = (DOCS / "python.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
@@ -120,3 +177,27 @@ def test_the_python_page_does_what_it_says(tmp_path, monkeypatch):
 
     assert names["comparison"].best.label == "jsq"
     assert (tmp_path / "compare.html").stat().st_size > 10_000
+
+
+def rewrite():
+    """Put what commands print now in the place of what the pages show, and the file they write."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "examples").symlink_to(ROOT / "examples")
+        for page in TOLD:
+            path = DOCS / page
+            text = path.read_text(encoding="utf-8")
+            for command, output in sessions(path):
+                printed = run(["-m", "equipoise", *shlex.split(command)[1:]], folder)
+                text = text.replace(f"$ {command}\n{output}", f"$ {command}\n{printed}")
+            if page == TOLD[0]:
+                before, _, after = text.partition("```toml\n")
+                written = (folder / "advised.toml").read_text()
+                text = f"{before}```toml\n{written}```{after.partition('```')[2]}"
+            path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    rewrite()

@@ -42,12 +42,14 @@ if TYPE_CHECKING:
     from .policies.sujsq_exp import SujsqExp
     from .policies.threshold import Threshold
     from .policies.total_threshold import TotalThreshold
+    from .report.advise import Advice, advise
     from .report.compare import compare
     from .report.fit import Fit, fit
     from .report.limit import LimitReport, limit
     from .report.results import Comparison, PolicyResult, Simulation
     from .report.simulate import simulate
     from .report.stability import fleet_of, stability
+    from .report.sweep import Sweep, sweep
     from .scenario import Scenario
     from .stats import Estimate
     from .theory.limits import LIMITS
@@ -62,12 +64,14 @@ _HOME = {
         "UnstableError",
     ),
     "policies": ("POLICIES", "Param", "Policy", "PolicySpec", "ask", "resolve"),
+    "report.advise": ("Advice", "advise"),
     "report.compare": ("compare",),
     "report.fit": ("Fit", "fit"),
     "report.results": ("Comparison", "PolicyResult", "Simulation"),
     "report.simulate": ("simulate",),
     "report.limit": ("LimitReport", "limit"),
     "report.stability": ("fleet_of", "stability"),
+    "report.sweep": ("Sweep", "sweep"),
     "scenario": ("Scenario",),
     "stats": ("Estimate",),
     "theory.limits": ("LIMITS",),

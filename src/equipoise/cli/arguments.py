@@ -24,6 +24,25 @@ RUN = (
 )
 
 
+# The flags that say how the servers of a log work, since it does not.
+OF_LOGS = ("servers", "discipline", "service", "workers", "curve", "limit")
+
+
+class Count(click.ParamType):  # type: ignore[type-arg]  # not a generic before click 8.2
+    """How many servers: a whole number, or several with commas between them, to be compared."""
+
+    name = "count"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | tuple[int, ...]:
+        try:
+            counts = tuple(int(part) for part in str(value).split(","))
+        except ValueError:
+            self.fail(f"'{value}' is no whole number, nor several such as 12,16,20", param, ctx)
+        return counts[0] if len(counts) == 1 else counts
+
+
 class Kernel(click.Choice):  # type: ignore[type-arg]  # not a generic before click 8.2
     """The name of a kernel; that of `leap` may be followed by its step in brackets."""
 
@@ -41,17 +60,24 @@ class Asked:
     trace: str | None
     simple: dict[str, Any]
     run: dict[str, Any]
+    log_format: str | None = None
+    sizes: tuple[int, ...] = ()  # fleets to be compared, where several were named
+    notes: list[str] = dataclasses.field(default_factory=list)  # on the log that was read
 
     @classmethod
     def take(cls, options: dict[str, Any]) -> Asked:
         """Take them out of a command's keyword arguments."""
         simple = {name: options.pop(name) for name in SIMPLE}
+        sizes = simple["servers"] if isinstance(simple["servers"], tuple) else ()
+        simple["servers"] = None if sizes else simple["servers"]
         run = {name: options.pop(name) for name in RUN}
         return cls(
             scenario=options.pop("scenario"),
             trace=options.pop("trace"),
             simple={name: value for name, value in simple.items() if value is not None},
             run={name: value for name, value in run.items() if value is not None},
+            log_format=options.pop("log_format"),
+            sizes=sizes,
         )
 
     def refuse_beside_show(self) -> None:
@@ -70,8 +96,8 @@ class Asked:
                 f"--show takes a result that was saved; leave out {', '.join(given)}"
             )
 
-    def read(self) -> Scenario:
-        """Return the scenario that was asked for.
+    def read(self, sizes: bool = False) -> Scenario:
+        """Return the scenario that was asked for; with `sizes` also of several sizes, the largest.
 
         Raises
         ------
@@ -80,21 +106,30 @@ class Asked:
         ScenarioError, TraceError
             If what the file or the flags say is wrong.
         """
+        if self.sizes and not sizes:
+            raise click.UsageError("--servers names several sizes: `equipoise compare` takes them")
         if self.scenario is None and not self.simple:
             raise click.UsageError(
                 "name a scenario file, or describe a scenario: "
                 "--servers 100 --discipline fcfs --load 0.9"
             )
+        if "duration" in self.run and "tasks" in self.run:
+            raise click.UsageError("--duration and --tasks both say when to stop; give one")
+        if self.scenario is not None and self.trace is None:
+            from ..report.traffic import is_scenario
+
+            if not is_scenario(self.scenario):
+                return self._of_log(self.scenario)
+        if self.log_format is not None:
+            raise click.UsageError("--format is that of an access log, in place of a scenario file")
         if self.scenario is not None and self.simple:
             flags = ", ".join(f"--{name}" for name in self.simple)
             raise click.UsageError(
                 f"{flags} would contradict {self.scenario}: give the file or the flags, "
                 "or change the file"
             )
-        if self.scenario is None and "servers" not in self.simple:
+        if self.scenario is None and "servers" not in self.simple and not self.sizes:
             raise click.UsageError("--servers is missing: how many servers are there?")
-        if "duration" in self.run and "tasks" in self.run:
-            raise click.UsageError("--duration and --tasks both say when to stop; give one")
         if self.scenario is None and self.trace is not None:
             raise click.UsageError(
                 "--trace needs a scenario file whose [trace] table names its columns"
@@ -105,15 +140,34 @@ class Asked:
         if self.scenario is not None:
             scenario = Scenario.from_toml(self.scenario, trace=self.trace)
         else:
-            scenario = Scenario.simple(**self.simple)
+            if self.sizes and "load" in self.simple:
+                raise click.UsageError(
+                    "--load is that of one size; with several --servers give --rate, in tasks per s"
+                )
+            several: dict[str, Any] = {"servers": max(self.sizes)} if self.sizes else {}
+            scenario = Scenario.simple(**self.simple, **several)
         return scenario.with_run(**self.run) if self.run else scenario
+
+    def _of_log(self, path: str) -> Scenario:
+        """Return the replay of a log."""
+        wrong = [f"--{name}" for name in self.simple if name not in OF_LOGS]
+        if wrong:
+            raise click.UsageError(
+                f"{', '.join(wrong)} would contradict {path}: the log says what comes"
+            )
+        from ..report.traffic import traffic_of
+
+        several: dict[str, Any] = {"servers": max(self.sizes)} if self.sizes else {}
+        traffic = traffic_of(path, format=self.log_format, **self.simple, **several, **self.run)
+        self.notes.extend(traffic.notes)
+        return traffic.scenario
 
 
 def scenario_arguments(command: Function) -> Function:
     """Give a command SCENARIO, the flags that do without a file, and those of the run."""
     options = [
         click.argument("scenario", required=False, type=click.Path()),
-        click.option("--servers", type=int, metavar="N", help="How many servers."),
+        click.option("--servers", type=Count(), metavar="N", help="How many servers."),
         click.option(
             "--discipline",
             type=click.Choice(["pool", "fcfs", "ps"]),
@@ -150,6 +204,13 @@ def scenario_arguments(command: Function) -> Function:
             type=click.Path(),
             metavar="FILE",
             help="Recorded tasks to replay, read as the scenario's [trace] table says.",
+        ),
+        click.option(
+            "--format",
+            "log_format",
+            metavar="NAME",
+            help="Format of an access log named in place of a scenario, or a pattern such as "
+            "'$time_iso8601 $request_time $upstream_addr'. [default: found from its lines]",
         ),
         click.option("--seed", type=int, metavar="N", help="Seed of everything random."),
         click.option("--replications", type=int, metavar="R", help="Independent runs."),
@@ -195,9 +256,11 @@ def again(seed: int) -> str:
     for parameter in context.command.params:
         name = str(parameter.name)
         given = context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-        if not given or name in ("report", "save", "jobs", "as_json", "as_csv", "seed"):
+        if not given or name in ("report", "output", "save", "jobs", "as_json", "as_csv", "seed"):
             continue
         value = context.params[name]
+        if name == "servers" and isinstance(value, tuple):
+            value = ",".join(map(str, value))
         for one in value if isinstance(value, tuple) else (value,):
             option = [] if isinstance(parameter, click.Argument) else [parameter.opts[0]]
             words += [*option, str(one)]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # `command`, and a test sees to it that the two say the same.
 COMMANDS = {
     "compare": "Compare policies in front of the same traffic.",
+    "advise": "Advise which policy to use in front of this traffic.",
     "simulate": "Simulate one policy.",
     "fit": "Tell what a log says, and make a scenario of it.",
     "reproduce": "Make the papers' figures again.",
@@ -108,6 +109,7 @@ def cli() -> None:
         equipoise new mine.toml
         equipoise compare mine.toml --report mine.html
         equipoise fit access.log -o mine.toml --page fit.html
+        equipoise advise mine.toml --messages-per-task 0.4
         equipoise simulate --servers 100 --discipline fcfs --load 0.9 --policy jsq-d
         equipoise limit --servers 500 --discipline pool --load 7.3
         equipoise stability --speeds 90x1,10x0.2 --d 2

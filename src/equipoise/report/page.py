@@ -57,23 +57,28 @@ def html(comparison: Comparison) -> str:
         "<header>",
         f'<p class="kicker">Equipoise <span aria-hidden="true">·</span> {kind}</p>',
         f"<h1>{title}</h1>",
-        *(f'<p class="deck">{_pretty(s)}</p>' for s in table.reading(c)),
+        *(f'<p class="deck">{pretty(s)}</p>' for s in table.reading(c)),
         _facts(c),
         "</header>",
         "<main>",
         _table_section(c),
-        *_figures(c),
+        *drawn_figures(c),
         _method(c),
         "</main>",
     ]
+    return document(title, body, c.version)
+
+
+def document(title: str, body: list[str], version: str) -> str:
+    """Return one self-contained page around a body; `title` is HTML already."""
     assets = resources.files("equipoise.report")
-    css = _palette_css() + assets.joinpath("page.css").read_text(encoding="utf-8")
+    css = palette_css() + assets.joinpath("page.css").read_text(encoding="utf-8")
     js = assets.joinpath("page.js").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f'<meta name="generator" content="Equipoise {esc(c.version)}">\n'
+        f'<meta name="generator" content="Equipoise {esc(version)}">\n'
         f"<title>{title} · Equipoise</title>\n<style>\n{css}</style>\n</head>\n<body>\n"
         + "\n".join(body)
         + f"\n<script>\n{js}</script>\n</body>\n</html>\n"
@@ -82,10 +87,10 @@ def html(comparison: Comparison) -> str:
 
 def notebook_table(comparison: Comparison) -> str:
     """Return the table alone, with the little styling it needs, for a notebook's cell."""
-    words = " ".join(_pretty(s) for s in table.reading(comparison))
+    words = " ".join(pretty(s) for s in table.reading(comparison))
     style = (
         "<style>"
-        + _palette_css(".eq-table")
+        + palette_css(".eq-table")
         + ".eq-table table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
         ".eq-table :is(td,th){text-align:left;padding:.25em .9em .25em 0;white-space:nowrap}"
         ".eq-table thead th{border-bottom:1px solid currentColor;vertical-align:bottom}"
@@ -104,7 +109,7 @@ def notebook_table(comparison: Comparison) -> str:
 # Pieces.
 
 
-def _pretty(sentence: str) -> str:
+def pretty(sentence: str) -> str:
     """A sentence with the signs that HTML has and a terminal may lack."""
     return (
         esc(sentence)
@@ -117,12 +122,12 @@ def _pretty(sentence: str) -> str:
 def _facts(c: Comparison) -> str:
     rows = table.header(c)
     facts = [cell for row in rows for cell in row][1:]
-    return f'<ul class="facts">{"".join(f"<li>{_pretty(f)}</li>" for f in facts)}</ul>'
+    return f'<ul class="facts">{"".join(f"<li>{pretty(f)}</li>" for f in facts)}</ul>'
 
 
 def _table_section(c: Comparison) -> str:
-    asides = "".join(f"<p>{_pretty(s)}</p>" for s in [*_ties_told(c), *table.asides(c)])
-    link = _download("estimates.csv", c.to_csv(), "All estimates as CSV")
+    asides = "".join(f"<p>{pretty(s)}</p>" for s in [*_ties_told(c), *table.asides(c)])
+    link = download("estimates.csv", c.to_csv(), "All estimates as CSV")
     return (
         '<section aria-labelledby="numbers"><h2 id="numbers" class="hidden">The numbers</h2>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="Table of results">'
@@ -149,7 +154,7 @@ def _table(c: Comparison) -> str:
     ]
     slots = looks(c.policies)
     heads = "".join(
-        f'<th scope="col">{esc(_capital(col.head))} <span class="unit">{esc(col.unit)}</span></th>'
+        f'<th scope="col">{esc(capital(col.head))} <span class="unit">{esc(col.unit)}</span></th>'
         + ('<th scope="col" class="picture"><span class="hidden">Picture</span></th>' * (i == 0))
         for i, col in enumerate(cols)
     )
@@ -180,7 +185,7 @@ def _table(c: Comparison) -> str:
         remark = f' <span class="remark">{remark}</span>' if remark else ""
         first = ' class="first"' if i == 0 and several else ""
         rows.append(
-            f'<tr{first}><th scope="row" data-label="{esc(p.label)}">{_key(slot)}'
+            f'<tr{first}><th scope="row" data-label="{esc(p.label)}">{key(slot)}'
             f"{esc(short)}{remark}</th>"
             f"{''.join(cells)}</tr>"
         )
@@ -189,7 +194,7 @@ def _table(c: Comparison) -> str:
         if p.unstable is not None:
             slot = slots[c.policies.index(p)]
             rows.append(
-                f'<tr class="refused"><th scope="row">{_key(slot)}{esc(p.label)}</th>'
+                f'<tr class="refused"><th scope="row">{key(slot)}{esc(p.label)}</th>'
                 f'<td colspan="{across}">not run: {esc(p.unstable)}</td></tr>'
             )
     caption = "Policies, the best first" if several else "What the policy did"
@@ -200,11 +205,11 @@ def _table(c: Comparison) -> str:
     )
 
 
-def _capital(word: str) -> str:
+def capital(word: str) -> str:
     return word[:1].upper() + word[1:]
 
 
-def _key(slot: int) -> str:
+def key(slot: int) -> str:
     """A policy's line and marker, as in the figures."""
     return (
         f'<svg class="key" viewBox="0 0 34 14" aria-hidden="true">'
@@ -242,7 +247,7 @@ def _interval_marks(c: Comparison, slots: list[int]) -> list[str]:
     ]
 
 
-def _figures(c: Comparison) -> list[str]:
+def drawn_figures(c: Comparison) -> list[str]:
     pool = table.is_pool(c)
     what, unit = figures.cost_axis(c)
     shape = [
@@ -266,7 +271,7 @@ def _figures(c: Comparison) -> list[str]:
         (
             "cost",
             "What it costs",
-            f"{_capital(what)}{f' ({unit})' if unit else ''} against messages per task, with "
+            f"{capital(what)}{f' ({unit})' if unit else ''} against messages per task, with "
             f"{100 * c.confidence:g} % intervals; beside the name, the dispatcher's memory per "
             "server. The thin line links the policies that nothing at their cost or less does "
             "better.",
@@ -304,11 +309,11 @@ def _figure(c: Comparison, name: str, title: str, words: str, drawing: Drawing) 
     else:
         art = f'<div class="art">{"".join(drawing.pictures)}</div>'
     extra = _threshold_time(c) if name == "threshold" else ""
-    link = _download(f"{name}.csv", drawing.csv, "Data as CSV")
+    link = download(f"{name}.csv", drawing.csv, "Data as CSV")
     return (
         f'<figure id="{name}" aria-labelledby="{name}-title">'
-        f'<figcaption><h2 id="{name}-title">{_pretty(title)}</h2>'
-        f"<p>{_pretty(words)}</p></figcaption>"
+        f'<figcaption><h2 id="{name}-title">{pretty(title)}</h2>'
+        f"<p>{pretty(words)}</p></figcaption>"
         f'{art}{extra}<p class="tools">{link}</p></figure>'
     )
 
@@ -324,11 +329,11 @@ def _threshold_time(c: Comparison) -> str:
             sentence = f"{table.short_name(c, p)} stood at {', '.join(told)} of the time"
             if changes is not None:
                 sentence += f" and moved {table.pm(changes.value, changes.error)} times in a run"
-            out.append(f"<p>{_pretty(sentence)}.</p>")
+            out.append(f"<p>{pretty(sentence)}.</p>")
     return f'<div class="asides">{"".join(out)}</div>' if out else ""
 
 
-def _download(name: str, csv: str, words: str) -> str:
+def download(name: str, csv: str, words: str) -> str:
     data = quote(csv, safe=",.-+:()=_ ").replace(" ", "%20")
     return f'<a class="csv" download="{name}" href="data:text/csv;charset=utf-8,{data}">{words}</a>'
 
@@ -336,12 +341,12 @@ def _download(name: str, csv: str, words: str) -> str:
 def _method(c: Comparison) -> str:
     metrics = {name for p in c.stable for name in p.metrics} | {"memory"}
     meant = "".join(
-        f"<dt>{esc(_capital(_called(name)))}</dt><dd>{_pretty(words)}</dd>"
+        f"<dt>{esc(capital(_called(name)))}</dt><dd>{pretty(words)}</dd>"
         for name, words in DEFINITIONS.items()
         if name in metrics
     )
     facts = [
-        ("Command", _command(c.command)),
+        ("Command", command(c.command)),
         ("Seed", esc(c.seed)),
         ("Runs", _runs(c)),
         ("Kernel", _kernel(c)),
@@ -352,7 +357,7 @@ def _method(c: Comparison) -> str:
     return (
         '<section class="method" aria-labelledby="method">'
         '<h2 id="method">How this was measured</h2>'
-        f'<div class="columns"><div><h3>Assumed</h3><ul>{_assumed(c)}</ul>'
+        f'<div class="columns"><div><h3>Assumed</h3><ul>{assumed(c)}</ul>'
         f'<h3>To run it again</h3><dl class="again">{told}</dl></div>'
         f'<div><h3>What the numbers mean</h3><dl class="meant">{meant}</dl></div></div>'
         f"<h3>Policies</h3>{_policies(c)}"
@@ -361,7 +366,7 @@ def _method(c: Comparison) -> str:
     )
 
 
-def _command(words: str) -> str:
+def command(words: str) -> str:
     """A command that breaks between words only: a browser would part the two hyphens of --seed."""
     inside = " ".join(f"<span>{esc(word)}</span>" for word in words.split(" "))
     return f"<code>{inside}</code>" if words else ""
@@ -396,7 +401,7 @@ def _kernel(c: Comparison) -> str:
     return esc(words)
 
 
-def _assumed(c: Comparison) -> str:
+def assumed(c: Comparison) -> str:
     given = {
         "traffic": "Arrivals and sizes of tasks are given by a trace; intervals speak of the "
         "policies' own randomness in front of this traffic, not of other days.",
@@ -420,7 +425,7 @@ def _assumed(c: Comparison) -> str:
             "All policies meet the very same tasks in a replication, so that differences are "
             "known better than the values."
         )
-    return "".join(f"<li>{_pretty(p)}</li>" for p in points)
+    return "".join(f"<li>{pretty(p)}</li>" for p in points)
 
 
 def _policies(c: Comparison) -> str:
@@ -429,11 +434,11 @@ def _policies(c: Comparison) -> str:
     for p, slot in zip(c.policies, slots, strict=True):
         sent = "".join(f"<td>{_message(p, kind)}</td>" for kind in MESSAGE_KINDS)
         rows.append(
-            f'<tr><th scope="row">{_key(slot)}{esc(p.label)}</th>{sent}'
+            f'<tr><th scope="row">{key(slot)}{esc(p.label)}</th>{sent}'
             f"<td>{esc(table.bits(p.memory_bits))}</td>"
             f'<td class="long">{esc(p.cost)}</td><td class="long">{esc(p.source)}</td></tr>'
         )
-    kinds = "".join(f'<th scope="col">{_capital(k)}</th>' for k in MESSAGE_KINDS)
+    kinds = "".join(f'<th scope="col">{capital(k)}</th>' for k in MESSAGE_KINDS)
     return (
         '<div class="scroll" tabindex="0" role="region" aria-label="Table of policies"><table>'
         "<caption>Messages per task by kind: when a task joins or leaves a server, by the clock, "
@@ -448,7 +453,7 @@ def _message(p: PolicyResult, kind: str) -> str:
     return "" if p.unstable is not None else table.plain(p.messages.get(kind, 0.0), 3)
 
 
-def _palette_css(root: str = ":root") -> str:
+def palette_css(root: str = ":root") -> str:
     """The colours of `palette.py` as variables, light and dark."""
     light = "".join(f"--l{i}:{k.light};--w{i}:{k.words};" for i, k in enumerate(LOOKS))
     dark = "".join(f"--l{i}:{k.dark};--w{i}:{k.dark};" for i, k in enumerate(LOOKS))

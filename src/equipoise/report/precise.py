@@ -102,7 +102,7 @@ class _Search:
         self.interrupted = False
         if self.open:
             self.scenario = scenario.with_run(tasks=self._first_length())
-        self.each = _expected_tasks(self.scenario)  # tasks in a replication
+        self.each = expected_tasks(self.scenario)  # tasks in a replication
 
     def _first_length(self) -> int:
         tasks = max(FIRST_TASKS, FIRST_PER_SERVER * self.scenario.servers.count)
@@ -229,7 +229,7 @@ class _Search:
         return f"{told}, all that budget = {self.budget} allows; about {tasks:.0f} would do."
 
 
-def _expected_tasks(scenario: Scenario) -> float:
+def expected_tasks(scenario: Scenario) -> float:
     """Return how many tasks a replication has, from what is offered."""
     if scenario.run.tasks is not None:
         return float(scenario.run.tasks)

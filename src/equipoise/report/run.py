@@ -116,7 +116,7 @@ def _run_fixed(
     return Ran(scenario, kept, records, interrupted)
 
 
-def _check_clock(scenario: Scenario, spec: PolicySpec) -> None:
+def check_clock(scenario: Scenario, spec: PolicySpec) -> None:
     """Refuse a clock that would not strike once in the run.
 
     Raises
@@ -169,7 +169,7 @@ def study(
     if not specs:
         raise UnstableError("\n".join(f"{one.label}: {one.unstable}" for one in refused))
     for spec in specs:
-        _check_clock(scenario, spec)
+        check_clock(scenario, spec)
     chosen = pick_kernel(scenario, kernel, specs)
     offered = scenario.load_table()  # reads a trace now, once, before the threads need it
     team, meter = Workers.asked(workers), Meter(progress)
@@ -206,7 +206,7 @@ def study(
         confidence=confidence,
         rank_by=rank_by,
         policies=tuple(ranked),
-        differences=tuple(_differences(ranked, rank_by, confidence)),
+        differences=tuple(differences_of(ranked, rank_by, confidence)),
         replications=len(ran.numbers),
         warm_up=float(np.mean([r.ends[first - 1] for each in records for r in each]))
         if first
@@ -312,7 +312,7 @@ def _ranked(results: list[PolicyResult], rank_by: str) -> list[PolicyResult]:
     return have + [r for r in results if rank_by not in r.metrics]
 
 
-def _differences(
+def differences_of(
     ranked: list[PolicyResult], rank_by: str, confidence: float
 ) -> Iterable[Difference]:
     """Every pair, the better first, paired by replication."""

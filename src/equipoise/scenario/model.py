@@ -311,6 +311,17 @@ class Scenario(Part):
             changes["service"] = {"law": "trace", key: columns.service}
         return self._with(**changes)
 
+    def with_recording(self, recording: Recording) -> Scenario:
+        """Return the scenario with these tasks in place of those that its trace's file holds.
+
+        For tasks that come from elsewhere, such as an access log, or that were changed; the file
+        is then only a name. The copies of a scaled trace are drawn anew.
+        """
+        scenario = self._with(run=self._run_as_given())
+        scenario.__dict__.pop("_scaled", None)
+        scenario.__dict__["recording"] = recording
+        return scenario
+
     def to_dict(self) -> dict[str, Any]:
         """Return the tables as a file would hold them: text, numbers, lists and dicts only.
 
