@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from importlib import resources
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -31,14 +30,12 @@ LAW = "s0"
 
 def html(f: Fit) -> str:
     """Return the page of a fit as HTML text."""
-    assets = resources.files("equipoise.report")
-    css = page._palette_css() + assets.joinpath("page.css").read_text(encoding="utf-8")
     title = esc(f.name)
     body = [
         "<header>",
         '<p class="kicker">Equipoise <span aria-hidden="true">·</span> What a log says</p>',
         f"<h1>{title}</h1>",
-        *(f'<p class="deck">{page._pretty(s)}</p>' for s in _reading(f)),
+        *(f'<p class="deck">{page.pretty(s)}</p>' for s in _reading(f)),
         "</header>",
         "<main>",
         f'<section><div class="scroll">{_facts(f)}</div></section>',
@@ -47,15 +44,7 @@ def html(f: Fit) -> str:
         _method(f),
         "</main>",
     ]
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f'<meta name="generator" content="Equipoise {esc(version("equipoise"))}">\n'
-        f"<title>{title} · Equipoise</title>\n<style>\n{css}{_STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(b for b in body if b)
-        + "\n</body>\n</html>\n"
-    )
+    return page.document(title, [part for part in body if part], version("equipoise"), _STYLE)
 
 
 _STYLE = """
@@ -86,7 +75,7 @@ def _facts(f: Fit) -> str:
     from .fit import text_rows
 
     rows = "".join(
-        f'<tr><th scope="row">{esc(head)}</th><td>{page._pretty(text)}</td></tr>'
+        f'<tr><th scope="row">{esc(head)}</th><td>{page.pretty(text)}</td></tr>'
         for head, text in text_rows(f)
     )
     return f'<table class="told"><caption>What was found</caption><tbody>{rows}</tbody></table>'
@@ -104,9 +93,9 @@ def _figure(name: str, title: str, words: str, draw: Draw, csv: str) -> str:
     )
     return (
         f'<figure id="{name}" aria-labelledby="{name}-title">'
-        f'<figcaption><h2 id="{name}-title">{esc(title)}</h2><p>{page._pretty(words)}</p>'
+        f'<figcaption><h2 id="{name}-title">{esc(title)}</h2><p>{page.pretty(words)}</p>'
         f'</figcaption><div class="art">{art}</div>'
-        f'<p class="tools">{page._download(f"{name}.csv", csv, "Data as CSV")}</p></figure>'
+        f'<p class="tools">{page.download(f"{name}.csv", csv, "Data as CSV")}</p></figure>'
     )
 
 
@@ -362,7 +351,7 @@ def _servers(f: Fit) -> str:
         group = f.fleet.groups[s.group]
         rows.append(
             f'<tr><th scope="row">{esc(f.server_name(i))}</th><td>{s.tasks:,}</td>'
-            f"<td>{page._pretty(mean)}</td><td>{page._pretty(speed)}</td>"
+            f"<td>{page.pretty(mean)}</td><td>{page.pretty(speed)}</td>"
             f"<td>{_num(group.speed, 3)}</td></tr>"
         )
     more = len(f.fleet.servers) - len(rows)
@@ -404,7 +393,7 @@ def _method(f: Fit) -> str:
             'best</th><th scope="col">Kolmogorov distance</th><th scope="col">Mean, s</th>'
             f'<th scope="col">scv</th></tr></thead><tbody>{rows}</tbody></table></div>'
         )
-    command = f"<dt>Command</dt><dd>{page._command(f.command)}</dd>" if f.command else ""
+    command = f"<dt>Command</dt><dd>{page.command(f.command)}</dd>" if f.command else ""
     return (
         '<section class="method" aria-labelledby="method"><h2 id="method">How this was found</h2>'
         f'{laws}<div class="columns"><div>{fields}</div><div><h3>To do it again</h3>'

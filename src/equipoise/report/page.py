@@ -69,8 +69,8 @@ def html(comparison: Comparison) -> str:
     return document(title, body, c.version)
 
 
-def document(title: str, body: list[str], version: str) -> str:
-    """Return one self-contained page around a body; `title` is HTML already."""
+def document(title: str, body: list[str], version: str, style: str = "") -> str:
+    """Return one self-contained page around a body; `title` is HTML already, `style` more CSS."""
     assets = resources.files("equipoise.report")
     css = palette_css() + assets.joinpath("page.css").read_text(encoding="utf-8")
     js = assets.joinpath("page.js").read_text(encoding="utf-8")
@@ -79,7 +79,7 @@ def document(title: str, body: list[str], version: str) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f'<meta name="generator" content="Equipoise {esc(version)}">\n'
-        f"<title>{title} · Equipoise</title>\n<style>\n{css}</style>\n</head>\n<body>\n"
+        f"<title>{title} · Equipoise</title>\n<style>\n{css}{style}</style>\n</head>\n<body>\n"
         + "\n".join(body)
         + f"\n<script>\n{js}</script>\n</body>\n</html>\n"
     )
