@@ -1,6 +1,6 @@
 """How fast it is, as ratios within one run: `make bench`, or `python -m bench`.
 
-Seven tables, some minutes, the first time a minute longer for compiling:
+Eight tables, some minutes, the first time a minute longer for compiling:
 
 1. events per second of the kernels, against the plain loop of tests/reference.py and against
    SimPy (simpy_models.py) doing the same work;
@@ -9,7 +9,8 @@ Seven tables, some minutes, the first time a minute longer for compiling:
 4. how soon a second process runs its first kernel, and what it had to compile;
 5. what it costs if policies are called instead of inlined;
 6. ns for an event of the occupancy kernel from 10^3 to 10^9 servers (occupancy.py);
-7. replications on two cores against one (parallel.py).
+7. replications on two cores against one (parallel.py);
+8. logs, lines per second against a plain loop, and the memory for one of a gigabyte (logs.py).
 
 An event is an arrival or a departure. Times are CPU times, each figure the median of several
 repetitions, interleaved with those it is compared with, so that a busy machine slows both. A
@@ -35,6 +36,7 @@ import numba
 import numpy as np
 
 from bench import occupancy
+from bench.logs import compare_logs
 from bench.parallel import compare_parallel
 from bench.simpy_models import (
     UNIT,
@@ -345,6 +347,7 @@ SECTIONS: dict[str, Callable[[], None]] = {
     "Inlining": compare_inlining,
     "Occupancy": occupancy.compare,
     "Parallel": compare_parallel,
+    "Logs": compare_logs,
 }
 
 

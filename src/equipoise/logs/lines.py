@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from ..errors import TraceError
 
@@ -71,12 +72,12 @@ class Source:
         if self.size == 0:
             raise TraceError(f"{path}: the file is empty; a log has a line for each request")
 
-    def _read(self, file: IO[bytes]) -> bytes:
+    def _read(self, file: gzip.GzipFile | io.BufferedReader) -> bytes:
         """Return the next bytes; all there are where the file is cut off."""
         parts, size = [], 0
         while size < CHUNK and not self.cut:
             try:
-                part = file.read1(CHUNK - size)  # type: ignore[attr-defined]
+                part = file.read1(CHUNK - size)
             except (EOFError, zlib.error, gzip.BadGzipFile) as error:
                 self.cut = f"the gzip data end too early or are damaged ({error})"
                 break
