@@ -47,6 +47,7 @@ MODULES = (
     "sparse",
     "occupancy",
     "calendar",
+    "logs",
     "parallel",
 )  # tables of their own, each with a main()
 

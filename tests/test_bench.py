@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from bench import against_c, decisions, reference, run, timing
+from bench import against_c, decisions, logs, reference, run, timing
 from bench.reference import CannotCompile, Check
 from equipoise.policies import POLICIES, resolve
 from equipoise.sim import memoryless
@@ -155,3 +155,18 @@ def test_every_table_has_a_name_to_be_run_by(monkeypatch, capsys):
     assert ran == ["C"]
     assert "Sizes" not in capsys.readouterr().out
     assert resolve("jsq").policy.knows is not None  # the row that departs through the index
+
+
+def test_every_format_that_is_timed_is_read_as_it_was_written(capsys, monkeypatch):
+    monkeypatch.setattr(logs, "REPETITIONS", 1)
+    ratios = logs.compare_formats(lines=500)
+
+    assert set(ratios) == set(logs.FORMATS)
+    assert "traefik" in capsys.readouterr().out
+
+
+def test_the_memory_for_a_log_is_measured(capsys):
+    found = logs.measure_memory(gigabytes=0.005)
+
+    assert set(found) == {"table", "rates"}
+    assert all(0 < megabytes < 1000 for megabytes in found.values())

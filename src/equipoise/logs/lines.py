@@ -72,7 +72,7 @@ class Source:
         if self.size == 0:
             raise TraceError(f"{path}: the file is empty; a log has a line for each request")
 
-    def _read(self, file: io.BufferedIOBase | gzip.GzipFile) -> bytes:
+    def _read(self, file: gzip.GzipFile | io.BufferedReader) -> bytes:
         """Return the next bytes; all there are where the file is cut off."""
         parts, size = [], 0
         while size < CHUNK and not self.cut:
