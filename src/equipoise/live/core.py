@@ -355,6 +355,10 @@ class Core:
         """The servers that are up, by index."""
         return tuple(self._up)
 
+    def server(self, name: str) -> Server | None:
+        """Return the server of that name; None if it never joined."""
+        return self._servers.get(name)
+
     def lengths(self) -> dict[str, int]:
         """Return the tasks that this dispatcher has at each server."""
         return self._lengths()
