@@ -262,6 +262,13 @@ class Fleet:
         slots, penalties = self._counts(name)
         return slots - penalties
 
+    @property
+    def threshold(self) -> int | None:
+        """The threshold in force; None for policies that have none."""
+        policy = self.core.spec.policy
+        has = policy.announces or "level" in policy.params
+        return self.core.announcement if has else None
+
     def status(self) -> dict[str, Any]:
         """Return all that is known, as text, numbers, lists and dicts."""
         core, now = self.core, self._clock()
@@ -293,11 +300,9 @@ class Fleet:
                     "mean_seconds": _mean(backend.seconds, backend.outcomes["ok"]),
                 }
             )
-        policy = core.spec.policy
-        threshold = core.announcement if policy.announces or "level" in policy.params else None
         return {
             "policy": core.spec.label,
-            "threshold": threshold,
+            "threshold": self.threshold,
             "threshold_changes": core.changes,
             "tokens": core.tokens(),
             "messages": core.messages(),
