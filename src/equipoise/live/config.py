@@ -31,6 +31,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from ..errors import ConfigError, EquipoiseError, ScenarioError
 from ..policies import PolicySpec, resolve
+from ..policies.user import try_plain
 from ..scenario.base import Number, Part, Whole
 from ..scenario.files import read_toml
 from ..scenario.mistakes import Mistake, Mistakes, did_you_mean, shown, translate
@@ -162,6 +163,13 @@ class LogPart(Part):
 
     file: str  # "-" is stdout
     most_waiting: Annotated[Whole, Field(ge=1)] = 10_000  # lines that wait to be written
+
+    @model_validator(mode="after")
+    def _somewhere(self) -> LogPart:
+        if self.file != "-" and not Path(self.file).parent.is_dir():
+            what = f"{self.file}: there is no folder {Path(self.file).parent}"
+            raise Mistakes([Mistake(("file",), what)])
+        return self
 
 
 def _tables(value: Any) -> Any:
@@ -302,6 +310,14 @@ class Config(Part):
             return cls.model_validate(tables)
         except ValidationError as error:
             raise ConfigError(str(translate(error, cls, source, HINTS))) from None
+
+    def summary(self) -> str:
+        """Return in one line what would run; a user's own policy is tried for it."""
+        spec = self.spec
+        if spec.written:
+            try_plain(spec, len(self.servers))
+        plural = "s" if len(self.servers) != 1 else ""
+        return f"would listen on {self.listen}, {len(self.servers)} server{plural}, {spec.label}"
 
     @property
     def spec(self) -> PolicySpec:
