@@ -16,10 +16,10 @@ DOCS_STAMP := $(VENV)/.installed-docs
 PIP := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check \
        --no-warn-script-location -c constraints.txt
 
-.PHONY: help demo test check verify bench docs lock clean
+.PHONY: help demo demo-live test check verify bench docs lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(STAMP) ## compare seven policies on one hour of a model server's traffic
 	@$(BIN)/equipoise compare examples/code-assistant-queues.toml
@@ -30,6 +30,9 @@ demo: $(STAMP) ## compare seven policies on one hour of a model server's traffic
 	  'next  your own traffic   $(BIN)/equipoise compare examples/code-assistant.toml --trace FILE.csv' \
 	  '      your own scenario  $(BIN)/equipoise new mine.toml' \
 	  '      the policies       $(BIN)/equipoise policies'
+
+demo-live: $(STAMP) ## put five policies in front of four local servers, and predict what they do
+	@$(BIN)/python -m examples.live.demo
 
 test: $(STAMP) ## run the tests, on two cores
 	@$(BIN)/python -m pytest -n 2
@@ -42,7 +45,8 @@ check: $(STAMP) ## check format, lint, types and layers, then run the tests
 	@$(BIN)/python -m pytest -n 2
 
 verify: $(STAMP) ## run the slow statistical checks
-	@$(BIN)/python -m pytest -n 2 -m slow
+	@$(BIN)/python -m pytest -n 2 -m 'slow and not alone'
+	@$(BIN)/python -m pytest -m alone
 
 bench: $(STAMP) ## measure the kernels against a plain loop and SimPy, in one run
 	@$(BIN)/python -m bench
@@ -82,7 +86,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) with $$($(BIN)/python -V), once; about a minute ..."
 	@start=$$SECONDS; \
 	 $(PIP) hatchling editables; \
-	 $(PIP) --no-build-isolation -e '.[dev,bench]'; \
+	 $(PIP) --no-build-isolation -e '.[dev,bench,live]'; \
 	 touch $@; \
 	 echo "Installed in $$((SECONDS - start)) s."; echo
 
