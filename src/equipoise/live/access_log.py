@@ -40,7 +40,7 @@ class Stamps:
         if second != self._second:
             self._second = second
             self._text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        return f"{self._text}.{min(int((at - second) * 1e6), 999_999):06d}Z"
+        return f"{self._text}.{min(round((at - second) * 1e6), 999_999):06d}Z"
 
 
 def line_of(record: Exchange, stamp: Stamps) -> str:
@@ -168,7 +168,11 @@ class AccessLog:
 
     def _renew(self) -> None:
         self._finish()
-        self._file = None  # opened at the next line, tried again at each that follows
+        self._file = None
+        try:
+            self._file = self._opened()
+        except OSError as error:  # tried again at the next lines
+            self.trouble = _said(error)
 
     def _finish(self) -> None:
         if self._file is not None and self._file is not sys.stdout:

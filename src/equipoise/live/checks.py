@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Callable
 
 from .health import Rules
@@ -23,7 +24,8 @@ async def check(rules: Rules, host: str, port: int) -> str:
     except TimeoutError:
         return f"its check took more than {rules.timeout:g} s"
     except OSError as error:
-        return f"its check failed: {error.strerror or error}"
+        known = error.errno is not None and error.errno > 0
+        return f"its check failed: {os.strerror(error.errno).lower() if known else error}"
 
 
 async def _ask(rules: Rules, host: str, port: int) -> str:

@@ -127,7 +127,8 @@ class HealthPart(Part):
         if not re.fullmatch(r"/[!-~]*", self.path):
             wrong.append(Mistake(("path",), f"{shown(self.path)} must begin with / and be ASCII"))
         if self.path != "/" and self.check != "http":
-            wrong.append(Mistake(("path",), 'is asked for only where check = "http"'))
+            what = f'{shown(self.path)} is asked for only where check = "http"'
+            wrong.append(Mistake(("path",), what))
         if self.back_off > self.back_off_most:
             wrong.append(Mistake(("back_off",), "is more than back_off_most"))
         if wrong:
@@ -246,10 +247,10 @@ class Config(Part):
     @model_validator(mode="after")
     def _fits_together(self) -> Config:
         wrong = [*self._twice(), *self._policy_mistakes()]
-        if self.admin is not None and self.admin.listen == self.listen and self.listen[-2:] != ":0":
-            wrong.append(
-                Mistake(("admin", "listen"), "is where requests are taken; choose another")
-            )
+        taken = self.admin is not None and self.admin.listen == self.listen
+        if taken and not self.listen.endswith(":0"):
+            what = f"{self.listen} is where requests are taken; choose another"
+            wrong.append(Mistake(("admin", "listen"), what))
         if wrong:
             raise Mistakes(wrong)
         return self
