@@ -68,8 +68,8 @@ class Figures(NamedTuple):
     queued: int
     under_way: int  # requests, the queued ones included
     accepted: int  # connections ever
-    requests: int  # ever, accepted
-    refused: int  # ever
+    requests: int  # ever
+    refused: int  # of them
     retries: int
     opened: int  # connections to servers, ever
     open: int
@@ -790,6 +790,7 @@ class Client(asyncio.Protocol):
         if self.request is None:
             self._clear()
             self._began, self._arrived = monotonic(), time()
+            self.proxy.requests += 1
             self._id = self.proxy.next_id()
         self.proxy.refused += 1
         self._keep = self.body_done = False
