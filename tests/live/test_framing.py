@@ -268,7 +268,7 @@ def feed(pieces, **how):
 @given(
     bodies=st.lists(st.binary(min_size=1, max_size=40), max_size=5),
     trailers=st.lists(st.sampled_from([b"X: y\r\n", b"Sum: 1\r\n"]), max_size=2),
-    lines=st.sampled_from([b"", b";a=b", b';a="b c"', b";"]),
+    lines=st.sampled_from([b"", b";a=b", b';a="b; \\" c"', b";a;b"]),
     after=st.sampled_from([b"", b"GET / HTTP/1.1\r\n", b"0\r\n\r\n"]),
     cuts=st.lists(st.integers(0, 400), max_size=12),
 )
@@ -296,6 +296,9 @@ BAD_CHUNKS = {
     "a bare LF": b"5\nhello\r\n",
     "a bare CR": b"5\rhello\r\n",
     "a bare LF in an extension": b"5;a\nhello\r\n",
+    "an extension without a name": b"5;\r\nhello\r\n",
+    "a blank before an extension": b"5 ;a\r\nhello\r\n",
+    "an extension with an open quote": b'5;a="b\r\nhello\r\n',
     "NUL in an extension": b"5;\0\r\nhello\r\n",
     "too many digits": b"0000000000000005\r\nhello\r\n",
     "an overflow": b"ffffffffffffffff1\r\n",

@@ -443,7 +443,9 @@ def _explain_response(head: bytes) -> Refusal:
     return Refusal(502, "its head is wrong")
 
 
-_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e]*+)?\r\n")
+_QUOTED = rb'"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e]|\\[\t\x20-\x7e])*+"'
+_EXTENSIONS = rb"(?:;" + _TOKEN + rb"++(?:=(?:" + _TOKEN + rb"++|" + _QUOTED + rb"))?+)*+"
+_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})" + _EXTENSIONS + rb"\r\n")
 _CHUNK_LINE_BEGUN = re.compile(rb"(?:[0-9A-Fa-f]{1,15}(?:;[\t\x20-\x7e]*+)?\r?)?")
 _LONGEST_CHUNK_LINE = 1024
 
