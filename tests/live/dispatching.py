@@ -1,6 +1,5 @@
-"""A fleet for tests of the proxy: `Dispatch` over a real core, which keeps account of everything."""
+"""A fleet for tests of the proxy: `Dispatch` over a real core, with account of every slot."""
 
-import time
 from collections import Counter
 
 from equipoise.live.core import Core
@@ -91,8 +90,3 @@ class Fleet:
         for (_, outcome), count in self.ends.items():
             total[outcome] += count
         return dict(total)
-
-
-def wall():
-    """Seconds since 1970."""
-    return time.time()

@@ -443,7 +443,9 @@ def _explain_response(head: bytes) -> Refusal:
     return Refusal(502, "its head is wrong")
 
 
-_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e]*+)?\r\n")
+_QUOTED = rb'"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e]|\\[\t\x20-\x7e])*+"'
+_EXTENSIONS = rb"(?:;" + _TOKEN + rb"++(?:=(?:" + _TOKEN + rb"++|" + _QUOTED + rb"))?+)*+"
+_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})" + _EXTENSIONS + rb"\r\n")
 _CHUNK_LINE_BEGUN = re.compile(rb"(?:[0-9A-Fa-f]{1,15}(?:;[\t\x20-\x7e]*+)?\r?)?")
 _LONGEST_CHUNK_LINE = 1024
 
@@ -477,7 +479,8 @@ class Chunks:
         Refusal
             If a line is not as it must be; nothing that came in this call is to be passed on.
         """
-        if self._held:
+        seen = len(self._held)
+        if seen:
             data, self._held = self._held + data, b""
         inside: list[bytes] = []
         at, size, left = 0, len(data), self._left
@@ -500,7 +503,7 @@ class Chunks:
                 at += 2
                 left = 0
             if self._last:
-                end = self._trailers(data, at)
+                end = self._trailers(data, at, seen)
                 if end < 0:
                     break
                 passed = b"".join(inside) if self._decode else data[:end]
@@ -532,15 +535,15 @@ class Chunks:
             raise Refusal(413, f"the body is longer than {self._most} bytes")
         return length + 2
 
-    def _trailers(self, data: bytes, at: int) -> int:
-        """Return where the trailers end, -1 if that has not come yet."""
+    def _trailers(self, data: bytes, at: int, seen: int) -> int:
+        """Return where the trailers end, -1 if that has not come yet; `seen` was looked at."""
         if data.startswith(b"\r\n", at):
             return at + 2
         end = data.find(b"\r\n\r\n", at) + 4
         if (len(data) if end < 4 else end) - at > self._limit:
             raise self._refusal("the trailers are too long")
         if end < 4:
-            if early := too_early(data[at:], 0):
+            if early := too_early(data, max(at, seen)):
                 raise self._refusal(early.why)
             return -1
         lines = data[at:end]

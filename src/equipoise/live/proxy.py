@@ -58,6 +58,8 @@ _VIA = b"Via: 1.1 equipoise\r\n"
 _STALE = 1.0  # s: a used connection that ends within this had been closed by the server before
 _MOST_DISCARDED = 1 << 20  # bytes from a client that was refused, before it is cut
 _ALLOW = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
+_TCP_INFO = getattr(socket, "TCP_INFO", None)  # Linux; elsewhere a timeout must do
+_ENDED = (7, 8)  # TCP_CLOSE, TCP_CLOSE_WAIT
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
 
@@ -68,8 +70,8 @@ class Figures(NamedTuple):
     queued: int
     under_way: int  # requests, the queued ones included
     accepted: int  # connections ever
-    requests: int  # ever, accepted
-    refused: int  # ever
+    requests: int  # ever
+    refused: int  # of them
     retries: int
     opened: int  # connections to servers, ever
     open: int
@@ -293,6 +295,8 @@ class Wheel:
         for client in list(self._parts[self._at]):
             if now > client.deadline or now > client.until:
                 client.expire(now)
+            elif client.read_paused:
+                client.look()
         self._at = (self._at + 1) % self.PARTS
         if not self._at:
             self._each_round(now)
@@ -320,7 +324,6 @@ class Client(asyncio.Protocol):
         "_limits",
         "_peer",
         "_pending",
-        "_read_paused",
         "_reader",
         "_reading",
         "_slot",
@@ -337,6 +340,7 @@ class Client(asyncio.Protocol):
         "modern",
         "part",
         "proxy",
+        "read_paused",
         "request",
         "transport",
         "until",
@@ -353,7 +357,7 @@ class Client(asyncio.Protocol):
         self._state = _IDLE
         self._pending = b""  # come, not yet looked at
         self._reading = False  # within _read
-        self._read_paused = False
+        self.read_paused = False
         self._write_paused = False
         self._unwritten = 0  # in the transport when it was last looked at, or discarded so far
         self.request: Request | None = None
@@ -452,12 +456,20 @@ class Client(asyncio.Protocol):
             shut = self._kept_bytes > self._limits.buffer
         else:
             shut = upstream.write_paused
-        if shut is not self._read_paused and not self.transport.is_closing():
-            self._read_paused = shut
+        if shut is not self.read_paused and not self.transport.is_closing():
+            self.read_paused = shut
             if shut:
                 self.transport.pause_reading()
             else:
                 self.transport.resume_reading()
+
+    def look(self) -> None:
+        """Nothing is read, so the event loop would not say if the client has left: ask."""
+        if _TCP_INFO is not None and not self.transport.is_closing():
+            sock = self.transport.get_extra_info("socket")
+            if sock.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, 1)[0] in _ENDED:
+                self._gone("it closed the connection")
+                self.transport.abort()
 
     # -- requests -----------------------------------------------------------------------------
 
@@ -663,7 +675,7 @@ class Client(asyncio.Protocol):
             if not request.idempotent:
                 self._body = None
         limits = self._limits
-        if self.body_done and not self._read_paused:
+        if self.body_done and not self.read_paused:
             self.deadline = now + limits.first_byte_timeout
         else:
             self.deadline = now + limits.idle_timeout
@@ -790,6 +802,7 @@ class Client(asyncio.Protocol):
         if self.request is None:
             self._clear()
             self._began, self._arrived = monotonic(), time()
+            self.proxy.requests += 1
             self._id = self.proxy.next_id()
         self.proxy.refused += 1
         self._keep = self.body_done = False
@@ -859,7 +872,7 @@ class Client(asyncio.Protocol):
             if self._pending and not self._reading:
                 data, self._pending = self._pending, b""
                 self._read(data, 0)
-            if self._read_paused:
+            if self.read_paused:
                 self.gate()
 
     def _record(self, outcome: str, why: str, server: str | None, head: bytes | None) -> Exchange:
@@ -898,7 +911,7 @@ class Client(asyncio.Protocol):
         """
         limits = self._limits
         self._pending, self._unwritten = b"", 0
-        if not unread and not self._read_paused:
+        if not unread and not self.read_paused:
             self._state = _CLOSING
             self.deadline = monotonic() + limits.idle_timeout
             self.transport.close()
