@@ -32,5 +32,6 @@ def command(config: str, check: bool, wait: bool) -> int:
 
     cut = serve(found, wait=wait, say=click.echo, note=lambda text: click.echo(text, err=True))
     if cut:
-        click.echo(f"error: {cut} requests were cut, not done within {found.drain:g} s", err=True)
+        some = "1 request was cut, it had" if cut == 1 else f"{cut} requests were cut, they had"
+        click.echo(f"error: {some} not ended", err=True)
     return 1 if cut else 0

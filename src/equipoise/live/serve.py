@@ -248,8 +248,8 @@ async def _serve(config: Config, wait: bool, say: Say, note: Say) -> int:
     await told.wait()
     under_way = service.proxy.figures().under_way
     waits = f"; waiting at most {config.drain:g} s for {under_way} under way" if under_way else ""
-    note(f"stopping{waits}")
     stopping = loop.create_task(service.stop())
+    note(f"stopping{waits}")
     if await _first(stopping, again) is not stopping:
         stopping.cancel()
         await asyncio.gather(stopping, return_exceptions=True)
