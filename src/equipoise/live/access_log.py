@@ -137,12 +137,12 @@ class AccessLog:
         while True:
             self._wake.wait(PAUSE)
             self._wake.clear()
-            if self._reopen:
-                self._reopen = False
-                self._renew()
-            over = self._over
+            over, reopen = self._over, self._reopen
             while self._waiting:
                 self._write(self._batch())
+            if reopen:  # what was there before belongs to the old file
+                self._reopen = False
+                self._renew()
             if over:
                 self._finish()
                 return
