@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,7 +37,6 @@ ROOT = Path(__file__).parents[2]
 MEANS = (0.010, 0.010, 0.010, 0.020)  # s
 RATE = 160.0  # tasks a second: 40 each under random, and the slow server does 50
 POLICIES = ("random", "round-robin", "jsq-d(d=2)", "threshold(level=1)", "jsq")
-EMPTY = 3.0  # s of empty requests
 
 
 class Result(NamedTuple):
@@ -47,7 +46,7 @@ class Result(NamedTuple):
     tasks: int
     measured: float  # mean time of a request
     replayed: float  # mean of the simulator for the same tasks
-    own: float  # mean time of an empty request
+    own: float  # mean time of a request without work
     model: float  # stationary mean
     model_error: float  # its standard error, 0 where it is exact
 
@@ -109,8 +108,8 @@ def model(policy: str) -> tuple[float, float]:
 
 
 @contextmanager
-def started(arguments: list[str], folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Start a Python process; give it and its first line, and stop it in the end."""
+def started(arguments: list[str], folder: Path) -> Iterator[str]:
+    """Start a Python process; give its first line, and stop it in the end."""
     errors = tempfile.TemporaryFile("w+")  # noqa: SIM115  (shown only where it does not start)
     process = subprocess.Popen(
         [sys.executable, *arguments],
@@ -128,7 +127,7 @@ def started(arguments: list[str], folder: Path) -> Iterator[tuple[subprocess.Pop
             process.wait(10)
             errors.seek(0)
             raise SystemExit(f"error: {arguments[1]} did not start\n{errors.read()}")
-        yield process, line
+        yield line
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -154,19 +153,23 @@ def configuration(policy: str, ports: list[int], seed: int) -> str:
 
 
 def measure(policy: str, ports: list[int], duration: float, seed: int) -> Result:
-    """Run one policy."""
-    with tempfile.TemporaryDirectory() as name:
+    """Run one policy.
+
+    Requests without work go through a second dispatcher at the same time and the same rate: through
+    the same one they would use up coins, and at another time this machine might be busier.
+    """
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         (folder / "dispatch.toml").write_text(configuration(policy, ports, seed))
         arguments = ["-m", "equipoise", "serve", "dispatch.toml"]
-        with started(arguments, folder) as (_, line):
-            host, _, port = line.split()[2].rstrip(",").rpartition(":")
-            load = Load(host, int(port), "/")
-            tasks = asyncio.run(load.run(poisson(RATE, duration, seed)))
-            # only now: before, they would have used up coins
-            empty = Load(host, int(port), "/empty")
-            idle = asyncio.run(empty.run(poisson(RATE, EMPTY, seed + 1)))
-    if load.failed or not all(task.status == 200 for task in tasks):
+        lines = [stack.enter_context(started(arguments, folder)) for _ in range(2)]
+        found = [line.split()[2].rstrip(",").rpartition(":") for line in lines]
+        loads = [
+            Load(host, int(port), path)
+            for (host, _, port), path in zip(found, ("/", "/empty"), strict=True)
+        ]
+        tasks, empty = asyncio.run(together(loads, duration, seed))
+    if any(load.failed for load in loads) or {task.status for task in tasks + empty} != {200}:
         raise SystemExit(f"error: {policy}: not every request was answered with 200")
     stationary, spread = model(policy)
     return Result(
@@ -174,36 +177,30 @@ def measure(policy: str, ports: list[int], duration: float, seed: int) -> Result
         len(tasks),
         float(np.mean([task.took for task in tasks])),
         replay(policy, tasks, seed),
-        float(np.mean([task.took for task in idle])),
+        float(np.mean([task.took - task.service for task in empty])),
         stationary,
         spread,
     )
 
 
+async def together(loads: list[Load], duration: float, seed: int) -> list[list[Request]]:
+    """Run loads at the same time."""
+    times = [poisson(RATE, duration, seed + i) for i in range(len(loads))]
+    return await asyncio.gather(*(load.run(at) for load, at in zip(loads, times, strict=True)))
+
+
 def run(duration: float, seed: int, policies: tuple[str, ...] = POLICIES) -> Iterator[Result]:
     """Run the policies one after the other, each on servers of its own."""
     for policy in policies:
-        servers = [
-            started(["-m", "examples.live.server", "--mean", str(mean), "--seed", str(seed + i)],
-                    ROOT)
-            for i, mean in enumerate(MEANS)
-        ]  # fmt: skip
-        ports: list[int] = []
-        running = []
-        try:
-            for server in servers:
-                _, line = server.__enter__()
-                running.append(server)
-                ports.append(int(line))
-            yield measure(policy, ports, duration, seed)
-        finally:
-            for server in running:
-                server.__exit__(None, None, None)
+        with ExitStack() as stack:
+            server = ["-m", "examples.live.server"]
+            given = [["--mean", str(mean), "--seed", str(seed + i)] for i, mean in enumerate(MEANS)]
+            lines = [stack.enter_context(started([*server, *one], ROOT)) for one in given]
+            yield measure(policy, [int(line) for line in lines], duration, seed)
 
 
-HEAD = (
-    f"{'mean response, ms':20}{'predicted':>10}{'measured':>10}{'error':>9}{'model':>16}{'tasks':>8}"
-)
+COLUMNS = f"{'predicted':>10}{'measured':>10}{'error':>9}{'model':>16}{'tasks':>8}"
+HEAD = f"{'mean response, ms':20}{COLUMNS}"
 
 
 def row(result: Result) -> str:

@@ -1,10 +1,10 @@
 """A server that works on one task at a time, first come first served, each for an exponential time.
 
 `python -m examples.live.server --mean 0.010 --seed 1` listens on 127.0.0.1 and a free port, which
-it prints. A GET is a task; GET /empty is none and is answered at once. `X-Service` tells how long
-the task really took, s: from when it came, or the one before it had left, to when it left. That
-includes what the operating system adds to a sleep, so a replay of these times is a replay of what
-happened. `X-Mean` is the mean of that server.
+it prints. A GET is a task; GET /empty is one without work, done beside the others. `X-Service`
+tells how long the task really took, s: from when it came, or the one before it had left, to when it
+left. That includes what the operating system adds to a sleep, so a replay of these times is a
+replay of what happened. `X-Mean` is the mean of that server.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Worker:
         while True:
             came, connection = self.tasks.get()
             began = max(came, ended)
-            left = began + self.coins.expovariate(1 / self.mean) - perf_counter()
-            if left > 0:
+            work = self.coins.expovariate(1 / self.mean) if self.mean else 0.0
+            if (left := began + work - perf_counter()) > 0:
                 sleep(left)
             ended = perf_counter()
             self.loop.call_soon_threadsafe(connection.answer, ended - began)
@@ -47,8 +47,8 @@ class Worker:
 class Connection(asyncio.Protocol):
     """One connection; requests have no body."""
 
-    def __init__(self, worker: Worker) -> None:
-        self.worker, self.had = worker, b""
+    def __init__(self, worker: Worker, idler: Worker) -> None:
+        self.worker, self.idler, self.had = worker, idler, b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
@@ -57,10 +57,8 @@ class Connection(asyncio.Protocol):
         self.had += data
         while (end := self.had.find(b"\r\n\r\n")) >= 0:
             head, self.had = self.had[:end], self.had[end + 4 :]
-            if head.startswith(b"GET /empty "):
-                self.transport.write(OK + b"\r\n" + BODY)
-            else:
-                self.worker.tasks.put((perf_counter(), self))
+            worker = self.idler if head.startswith(b"GET /empty ") else self.worker
+            worker.tasks.put((perf_counter(), self))
 
     def answer(self, seconds: float) -> None:
         """Answer a task that took so long."""
@@ -75,8 +73,8 @@ async def main(mean: float, seed: int) -> None:
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGINT, stop.set)
-    worker = Worker(mean, seed)
-    server = await loop.create_server(lambda: Connection(worker), "127.0.0.1", 0)
+    worker, idler = Worker(mean, seed), Worker(0.0, 0)
+    server = await loop.create_server(lambda: Connection(worker, idler), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await stop.wait()
     server.close()

@@ -8,6 +8,7 @@ from equipoise.errors import EquipoiseError
 from equipoise.live.dispatch import Dispatch, Exchange
 from equipoise.live.fleet import MOST_PENALTIES, Backend, Fleet
 from equipoise.live.health import Rules, State
+from equipoise.policies import Policy
 
 
 class Made:
@@ -305,6 +306,17 @@ def test_latencies_fall_into_their_buckets():
 
     buckets = made.fleet.backends["a"].buckets
     assert (buckets[0], buckets[1], buckets[-1], sum(buckets)) == (2, 1, 1, 4)
+
+
+def test_a_policy_that_fails_chooses_nobody_and_that_is_told_once():
+    broken = Policy("mine", choose=lambda state, fleet, rng: fleet.size)
+    made = Made(broken, "ab")
+
+    assert [made.fleet.choose() for _ in range(3)] == [None] * 3
+    failed = [text for text in made.told() if text.startswith("the policy failed")]
+    assert len(failed) == 1
+    assert "choose returned a server that does not exist" in failed[0]
+    assert made.fleet.core.lengths() == {"a": 0, "b": 0}
 
 
 def test_two_servers_of_one_name_are_refused():

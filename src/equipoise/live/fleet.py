@@ -169,8 +169,15 @@ class Fleet:
     # -- what the proxy asks and tells (dispatch.py) --------------------------------------------
 
     def choose(self, exclude: str | None = None) -> Slot | None:
-        """Take a slot, at another server than `exclude`; None: nobody is up, or all are full."""
-        slot = self.core.choose(exclude)
+        """Take a slot, at another server than `exclude`; None: nobody is up, or all are full.
+
+        A user's policy that fails chooses nobody, and that is told.
+        """
+        try:
+            slot = self.core.choose(exclude)
+        except Exception as error:
+            self._policy_failed(error)
+            return None
         if slot is not None:
             self.backends[slot.server.name].chosen += 1
         return slot
@@ -329,7 +336,7 @@ class Fleet:
             self._in_core.add(name)
         elif up:
             self.core.resumed(name)
-        elif name in self._in_core and any(s.name == name for s in self.core.servers):
+        elif (server := self.core.server(name)) is not None and server.index >= 0:
             self.core.paused(name)
         why = f": {condition.why}" if condition.why else ""
         self._note(f"{name} is {condition.state}{why}")
@@ -384,6 +391,12 @@ class Fleet:
         del self.backends[name]
         self.health.forget(name)
         self._note(f"{name} is gone")
+
+    def _policy_failed(self, error: Exception) -> None:
+        what = " ".join(str(error).split()) or type(error).__name__
+        text = f"the policy failed: {what}"
+        if not self.events or self.events[-1].text != text:
+            self._note(text)
 
     def _note(self, text: str) -> None:
         event = Event(time.time(), text)

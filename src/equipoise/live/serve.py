@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import EquipoiseError
+from ..policies.user import try_plain
 from .access_log import AccessLog
 from .admin import Admin, Answer, as_json
 from .checks import Checks, check
@@ -49,6 +50,8 @@ class Service:
         require_live()
         self.config = config
         spec = config.spec
+        if spec.written:
+            try_plain(spec, len(config.servers))
         warm_up(spec)
         self.log = AccessLog(config.log.file, config.log.most_waiting) if config.log else None
         seed = np.random.SeedSequence().entropy if config.seed is None else config.seed
