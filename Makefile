@@ -17,10 +17,10 @@ BENCH_STAMP := $(VENV)/.installed-bench
 PIP := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check \
        --no-warn-script-location -c constraints.txt
 
-.PHONY: help demo test check verify bench docs lock clean
+.PHONY: help demo demo-live test check verify bench docs lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(STAMP) ## compare seven policies on one hour of a model server's traffic
 	@$(BIN)/equipoise compare examples/code-assistant-queues.toml
@@ -31,6 +31,9 @@ demo: $(STAMP) ## compare seven policies on one hour of a model server's traffic
 	  'next  your own traffic   $(BIN)/equipoise compare examples/code-assistant.toml --trace FILE.csv' \
 	  '      your own scenario  $(BIN)/equipoise new mine.toml' \
 	  '      the policies       $(BIN)/equipoise policies'
+
+demo-live: $(STAMP) ## put five policies in front of four local servers, and predict what they do
+	@$(BIN)/python -m examples.live.demo
 
 test: $(STAMP) ## run the tests, on two cores
 	@$(BIN)/python -m pytest -n 2
@@ -43,7 +46,8 @@ check: $(STAMP) ## check format, lint, types and layers, then run the tests
 	@$(BIN)/python -m pytest -n 2
 
 verify: $(STAMP) ## run the slow statistical checks
-	@$(BIN)/python -m pytest -n 2 -m slow
+	@$(BIN)/python -m pytest -n 2 -m 'slow and not alone'
+	@$(BIN)/python -m pytest -m alone
 
 bench: $(BENCH_STAMP) ## measure the kernels against C, SimPy, Ciw and cimba, in one run; four minutes
 	@$(BIN)/python -m bench
@@ -83,7 +87,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) with $$($(BIN)/python -V), once; about a minute ..."
 	@start=$$SECONDS; \
 	 $(PIP) hatchling editables; \
-	 $(PIP) --no-build-isolation -e '.[dev]'; \
+	 $(PIP) --no-build-isolation -e '.[dev,live]'; \
 	 touch $@; \
 	 echo "Installed in $$((SECONDS - start)) s."; echo
 

@@ -222,7 +222,8 @@ def measure_memory(gigabytes: float) -> dict[str, float]:
             found[kind] = (said["most"] - table) / 1e6
             rows = f" beyond {ROW} bytes a line" if table else ""
             print(
-                f"{kind:<7}{size / 1e9:5.2f} GB, {said['lines']:,} lines in {said['seconds']:.0f} s "
+                f"{kind:<7}{size / 1e9:5.2f} GB, {said['lines']:,} lines in "
+                f"{said['seconds']:.0f} s "
                 f"({size / 1e6 / said['seconds']:.0f} MB/s): at most {said['most'] / 1e6:,.0f} MB, "
                 f"{found[kind]:,.0f} MB{rows}; goal {MOST_MB} MB: "
                 f"{'reached' if found[kind] <= MOST_MB else 'MISSED'}",

@@ -14,6 +14,10 @@ class ScenarioError(EquipoiseError):
     """A scenario that cannot be studied: a wrong key, value or combination."""
 
 
+class ConfigError(EquipoiseError):
+    """A configuration of the live dispatcher that is wrong."""
+
+
 class TraceError(EquipoiseError):
     """A file of recorded tasks that cannot be read or makes no sense."""
 

@@ -21,6 +21,18 @@ _U = np.uint64
 _MASK = 2**64 - 1
 
 
+# the streams of a replication: arrivals, service, policy, servers, start state, delays of messages,
+# clocks
+ARRIVALS_SEED, SERVICE_SEED, POLICY_SEED, SERVERS_SEED, START_SEED, DELAYS_SEED, CLOCK_SEED = range(
+    7
+)
+
+
+def seeds(seed: int, replication: int) -> list[np.random.SeedSequence]:
+    """Return the streams of a replication, by the names above."""
+    return np.random.SeedSequence(seed, spawn_key=(replication,)).spawn(7)
+
+
 def make_rng(seed: np.random.SeedSequence | int) -> np.ndarray:
     """Return a generator's state, uint64[4], from a seed or a `SeedSequence`."""
     if not isinstance(seed, np.random.SeedSequence):

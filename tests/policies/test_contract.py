@@ -31,9 +31,8 @@ from equipoise.policies.law import law_sets
 from equipoise.policies.levels import Bands, Levels, band_at
 from equipoise.policies.segments import Segments
 from equipoise.policies.steps import MESSAGES, PROBE, UPDATE, make_steps
-from equipoise.rng import below, make_rng
+from equipoise.rng import POLICY_SEED, SERVERS_SEED, below, make_rng, seeds
 from equipoise.scenario import Scenario
-from equipoise.sim.driver import POLICY_SEED, SERVERS_SEED, seeds
 from equipoise.sim.run import replicate
 
 every_policy = pytest.mark.parametrize("spec", specs(), ids=str)
@@ -80,35 +79,42 @@ def scenario_of(spec, n, discipline, load, **more) -> Scenario:
 
 def core_of(spec, scenario) -> Core:
     """A dispatcher for the servers of a scenario, with the coins of its first replication."""
-    core = Core(spec, limit=scenario.servers.limit)
+    core = Core(spec, seed=scenario.run.seed, limit=scenario.servers.limit, other_if_full=False)
     for i, speed in enumerate(scenario.servers.speed_of.tolist()):
         core.joined(f"server {i}", speed=speed)
-    streams = seeds(scenario.run.seed, 0)
-    core.world.choice_rng[:] = make_rng(streams[POLICY_SEED])
-    core.world.server_rng[:] = make_rng(streams[SERVERS_SEED])
     return core
 
 
-@every_live_policy_without_clock
+@every_live_policy
 @pytest.mark.parametrize("discipline", ["fcfs", "pool"])
 def test_simulator_and_live_core_choose_the_same_servers(spec, discipline):
-    """One recorded sequence of events; what was simulated is, choice for choice, what is served."""
-    load = {"fcfs": 0.95, "pool": 3.5}[discipline]
-    scenario = scenario_of(spec, 12, discipline, load, tasks=1500)
-    record = replicate(scenario, spec, 0, kernel="events", trail=3000)
-    core = core_of(spec, scenario)
+    """One recorded sequence of events; what was simulated is, choice for choice, what is served.
 
-    chosen, held = [], [[] for _ in range(12)]
-    for event in record.trail[: record.events].tolist():
+    A core with the scenario's seed has the coins of its first replication.
+    """
+    n, load = 12, {"fcfs": 0.95, "pool": 3.5}[discipline]
+    scenario = scenario_of(spec, n, discipline, load, tasks=1500)
+    record = replicate(scenario, spec, 0, kernel="events", trail=200_000)
+    core = Core(spec, seed=scenario.run.seed)
+    for i, speed in enumerate(scenario.servers.speed_of.tolist()):
+        core.joined(f"server {i}", speed=speed)
+
+    chosen, updates, held = [], 0, [[] for _ in range(n)]
+    for event in record.trail.tolist():
         if event >= 0:
             slot = core.choose()
             chosen.append((event, slot.server.index))
             held[event].append(slot)
-        else:
+        elif event >= -n:
             core.finished(held[-1 - event].pop())
+        else:  # an update by the clock, the last one that of all servers
+            updates += 1
+            server = -1 - n - event
+            core.update(None if server == n else f"server {server}")
 
     assert len(chosen) == 1500
     assert all(simulated == live for simulated, live in chosen)
+    assert (updates > 0) == (spec.policy.clock is not None)
 
 
 @every_live_policy_without_clock

@@ -65,7 +65,7 @@ def test_least_work_of_all_waits_like_one_line_for_all():
     )  # fmt: skip
     found = simulate(scenario, "ll-d(d=3)")
 
-    from equipoise.sim.driver import ARRIVALS_SEED, SERVICE_SEED, seeds
+    from equipoise.rng import ARRIVALS_SEED, SERVICE_SEED, seeds
 
     for replication in range(2):
         streams = seeds(scenario.run.seed, replication)

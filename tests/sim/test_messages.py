@@ -8,8 +8,8 @@ from runs import assert_mean, run
 
 from equipoise import Scenario, resolve
 from equipoise.policies.steps import MESSAGES
+from equipoise.rng import ARRIVALS_SEED, SERVICE_SEED, seeds
 from equipoise.scenario import TaskStream
-from equipoise.sim.driver import ARRIVALS_SEED, SERVICE_SEED, seeds
 from equipoise.sim.run import replicate
 
 SERVERS = 2000

@@ -14,9 +14,9 @@ from runs import assert_law, assert_mean, cut, run
 from scipy.stats import poisson
 
 from equipoise import PolicyMismatch, Scenario, resolve
+from equipoise.rng import ARRIVALS_SEED, SERVICE_SEED, seeds
 from equipoise.scenario import stream
 from equipoise.sim import sharing
-from equipoise.sim.driver import ARRIVALS_SEED, SERVICE_SEED, seeds
 from equipoise.sim.run import pick_kernel, replicate
 from equipoise.sim.store import NOBODY
 

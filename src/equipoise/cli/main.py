@@ -38,6 +38,7 @@ COMMANDS = {
     "reproduce": "Make the papers' figures again.",
     "limit": "Tell what theory says as the number of servers grows.",
     "stability": "Tell which load a policy can carry on unequal servers.",
+    "serve": "Dispatch HTTP requests to servers.",
     "policies": "List the policies: what each does, needs and costs.",
     "new": "Write a commented scenario to start from.",
     "completion": "Print the completion script for a shell.",
@@ -113,6 +114,7 @@ def cli() -> None:
         equipoise simulate --servers 100 --discipline fcfs --load 0.9 --policy jsq-d
         equipoise limit --servers 500 --discipline pool --load 7.3
         equipoise stability --speeds 90x1,10x0.2 --d 2
+        equipoise serve dispatch.toml --check
     """
 
 

@@ -10,14 +10,21 @@ updates.
 Every choice takes a *slot*, released exactly once: by `finished` when the last byte has passed or
 the task has failed there, or by `not_sent` when it never reached the server. Releasing again does
 nothing and says so. A slot belongs to a generation of its server: what left and came back starts
-from zero, and the slots of its former life no longer touch its counts.
+from zero, and the slots of its former life no longer touch its counts. A server that is only
+*paused* (it failed, it drains) gets nothing new and stays itself: its slots go on counting, and
+when it resumes it has as many tasks as slots are still out.
+
+A server may have a limit, the most tasks that it is sent. Where the policy's choice is full, or is
+the one server that must not be chosen (a retry goes elsewhere), the policy chooses again while a
+task is booked there on trial; what was booked is taken back afterwards, so that the policy's memory
+is as if only the last choice had been made. After `TRIES` of them a random server with room gets
+the task, whatever the policy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,20 +32,48 @@ from ..compile import by_address, keep_view
 from ..errors import EquipoiseError, PolicyMismatch
 from ..policies import Policy, PolicySpec, resolve
 from ..policies.base import UNKNOWN
-from ..policies.steps import MESSAGES, OUT_OF_RANGE, UPDATE, World, make_steps, make_world
+from ..policies.levels import Bands
+from ..policies.steps import (
+    CHANGES,
+    MESSAGES,
+    NO_LIMIT,
+    OUT_OF_RANGE,
+    UPDATE,
+    World,
+    make_steps,
+    make_world,
+)
 from ..policies.user import out_of_range, try_plain
-from ..rng import make_rng
+from ..rng import POLICY_SEED, SERVERS_SEED, below, make_rng, seeds
+
+TRIES = 32  # choices, before a server with room is taken whatever the policy
 
 
-@dataclass(eq=False, slots=True)
 class Server:
     """A server as the dispatcher knows it; `index` is its place among those that are up."""
 
-    name: str
-    speed: float = 1.0
-    index: int = -1  # -1 while it is not up
-    generation: int = 0  # how often it has left
-    slots: int = 0  # taken and not released, of this generation
+    __slots__ = (
+        *("core", "generation", "heard_at", "index", "length", "limit", "name", "paused"),
+        *("promise", "sent", "slots", "speed"),
+    )
+
+    def __init__(self, core: Core | None, name: str) -> None:
+        self.core, self.name = core, name
+        self.speed = 1.0
+        self.limit: int | None = None  # most tasks it is sent
+        self.index = -1  # -1 while it is not up
+        self.paused = False  # not up, but its slots count
+        self.generation = 0  # how often it has left
+        self.slots = 0  # taken and not released, of this generation
+        # what the world knows of it, kept here while it is in none
+        self.length = 0  # tasks there
+        self.sent = 0  # tasks sent since it joined
+        self.promise = 1  # its last message less the tasks sent when it was made
+        self.heard_at = 0.0  # when that was, on the clock of `Core.now`
+
+    def __repr__(self) -> str:
+        state = "up" if self.index >= 0 else "paused" if self.paused else "gone"
+        return f"<server {self.name}, {state}, {self.slots} slots>"
 
 
 class Slot:
@@ -56,6 +91,15 @@ class Slot:
         return f"<slot at {self.server.name}, {state}>"
 
 
+class Known(NamedTuple):
+    """What is known of a server."""
+
+    tasks: int  # that this dispatcher has there
+    most: int | None  # it has at most so many, whoever sent them; None: nothing was ever heard
+    since: float  # when it said so, own sends since then added; the present where the dispatcher
+    # counts by itself
+
+
 class Core:
     """One dispatcher's decisions. Not for several threads at once.
 
@@ -66,11 +110,16 @@ class Core:
     servers
         Names of those that are up at first.
     seed
-        Of the dispatcher's and the servers' coins.
+        Of the dispatcher's and the servers' coins. A whole number gives the coins of the first
+        replication of a simulation with that seed.
     limit
-        Most tasks at a server; `choose` gives None where the chosen one is full.
+        Most tasks at a server, where `joined` says nothing else; `choose` gives None where all are
+        full.
     agents
         The servers tell; then call `adapt` after the messages of a start were heard.
+    other_if_full
+        Where the policy's choice is full, take another server; else `choose` gives None there, as
+        in the simulator, where that task is lost or waits even if another server has room.
     """
 
     def __init__(
@@ -81,53 +130,80 @@ class Core:
         seed: int | np.random.SeedSequence = 0,
         limit: int | None = None,
         agents: bool = False,
+        other_if_full: bool = True,
     ) -> None:
         self.spec = resolve(policy)
-        self.limit, self.agents = limit, agents
+        self.limit, self.agents, self.other_if_full = limit, agents, other_if_full
         if needs := " and ".join(sorted(self.spec.policy.needs - {"speeds"})):
             raise PolicyMismatch(
                 f"policy '{self.spec.label}' must observe {needs}, which a live dispatcher cannot "
                 "see; simulate it instead"
             )
-        if not isinstance(seed, np.random.SeedSequence):
-            seed = np.random.SeedSequence(seed)
-        self._rngs = [make_rng(child) for child in seed.spawn(2)]
+        streams = seed.spawn(7) if isinstance(seed, np.random.SeedSequence) else seeds(seed, 0)
+        self._rngs = [make_rng(streams[POLICY_SEED]), make_rng(streams[SERVERS_SEED])]
         self._servers: dict[str, Server] = {}
         self._up: list[Server] = []
         self._announcement: int | None = None
         self._count = np.zeros(7, np.int64)  # what was counted in earlier worlds
-        self.spurious = 0  # releases of slots that were released already
+        self.now = 0.0  # s, set by whoever keeps time; only `known` speaks of it
+        self.spurious = 0  # releases of what was no slot, or had been released already
+        self.displaced = 0  # tasks that went to a server which the policy did not choose
         self._world: World | None = None
         names = list(servers)
         if self.spec.written and names:
             try_plain(self.spec, len(names))
         for name in names:
-            self._add(name, 1.0)
-        self._rebuild({}, {}, {})
+            self._add(name, 1.0, limit, 0, 0)
+        self._rebuild()
 
     # -- servers come and go ------------------------------------------------------------------
 
-    def joined(self, name: str, *, speed: float = 1.0, length: int | None = 0) -> None:
+    def joined(
+        self,
+        name: str,
+        *,
+        speed: float = 1.0,
+        length: int | None = 0,
+        limit: int | None = None,
+    ) -> None:
         """Take a server into service.
 
         Parameters
         ----------
         length
             Its tasks now, as far as known: 0 for a fresh one, None for one that nobody asked yet.
+        limit
+            Most tasks that it is sent; the core's own limit if absent.
 
         Raises
         ------
         EquipoiseError
-            If it is up already.
+            If it is up already, or paused.
         """
-        lengths, bounds, sent = self._lengths(), self._bounds(), self._sent()
-        self._add(name, speed)
-        lengths[name] = length or 0
-        bounds[name] = UNKNOWN if length is None else length
-        self._rebuild(lengths, bounds, sent)
+        self._check_absent(name)
+        self._save()
+        bound = UNKNOWN if length is None else length
+        self._add(name, speed, self.limit if limit is None else limit, length or 0, bound)
+        self._rebuild()
 
     def left(self, name: str) -> None:
-        """Take a server out of service; its slots stay valid to release and count no more.
+        """Take a server out for good; its slots stay valid to release and count no more.
+
+        Raises
+        ------
+        EquipoiseError
+            If it is neither up nor paused.
+        """
+        server = self._servers.get(name)
+        if server is None or (server.index < 0 and not server.paused):
+            raise EquipoiseError(f"no server called '{name}' is up; up are: {self._names()}")
+        if server.index >= 0:
+            self._take_out(server)
+        server.paused, server.slots = False, 0
+        server.generation += 1
+
+    def paused(self, name: str) -> None:
+        """Send nothing more to a server; its slots go on counting until it resumes or leaves.
 
         Raises
         ------
@@ -137,23 +213,49 @@ class Core:
         server = self._servers.get(name)
         if server is None or server.index < 0:
             raise EquipoiseError(f"no server called '{name}' is up; up are: {self._names()}")
-        lengths, bounds, sent = self._lengths(), self._bounds(), self._sent()
-        self._up.remove(server)
-        server.index, server.slots = -1, 0
-        server.generation += 1
-        self._rebuild(lengths, bounds, sent)
+        self._take_out(server)
+        server.paused = True
+
+    def resumed(self, name: str) -> None:
+        """Send to a paused server again; it has the tasks whose slots are still out.
+
+        Raises
+        ------
+        EquipoiseError
+            If it is not paused.
+        """
+        server = self._servers.get(name)
+        if server is None or not server.paused:
+            raise EquipoiseError(f"no server called '{name}' is paused; up are: {self._names()}")
+        self._save()
+        server.paused, server.index = False, len(self._up)
+        self._up.append(server)
+        self._rebuild()
 
     # -- tasks --------------------------------------------------------------------------------
 
-    def choose(self) -> Slot | None:
-        """Take a slot at the server that the policy chooses; None if it is full, or none is up."""
+    def choose(self, exclude: str | None = None) -> Slot | None:
+        """Take a slot at the server that the policy chooses.
+
+        Parameters
+        ----------
+        exclude
+            A server that must not be chosen: where the task has failed before.
+
+        Returns
+        -------
+        Slot
+            None if no server is up that has room, `exclude` aside.
+        """
         if not self._up:
             return None
+        if exclude is not None:
+            return self._choose_but(exclude)
         index = self._arrive(self._address)
         if index < 0:
-            if index == OUT_OF_RANGE:
-                raise EquipoiseError(out_of_range(self.spec.label, len(self._up)))
-            return None
+            index = self._elsewhere(index)
+            if index < 0:
+                return None
         server = self._up[index]
         server.slots += 1
         return Slot(server)
@@ -161,26 +263,55 @@ class Core:
     def finished(self, slot: Slot) -> bool:
         """Release a slot whose task has left its server; False if it was released before."""
         server = self._release(slot)
-        if server is not None and server.index >= 0:
+        if server is None:
+            return False
+        if server.index >= 0:
             self._depart(self._address, server.index)
-        return server is not None
+        elif server.paused:
+            server.length -= 1
+        return True
 
     def not_sent(self, slot: Slot) -> bool:
         """Release a slot whose task never reached its server; False if it was released before."""
         server = self._release(slot)
-        if server is not None and server.index >= 0:
+        if server is None:
+            return False
+        if server.index >= 0:
             self._take_back(self._address, server.index)
-        return server is not None
+        elif server.paused:
+            server.length -= 1
+            server.sent -= 1
+        return True
+
+    def occupied(self, name: str) -> Slot | None:
+        """Take a slot at a server without choosing it; None if it is not up.
+
+        So that a server looks busier than it is: release it by `not_sent`. It may exceed the
+        server's limit.
+        """
+        server = self._servers.get(name)
+        if server is None or server.index < 0:
+            return None
+        self._place(self._address, server.index)
+        server.slots += 1
+        return Slot(server)
 
     def heard(self, name: str, m: int, received: int) -> None:
         """Hear a server's message: when it had received `received` tasks it had fewer than `m`.
 
         `received` counts tasks of this dispatcher since the server joined. Silence (m = 0) and
-        messages of servers that are not up are ignored.
+        messages of servers that have left are ignored.
         """
         server = self._servers.get(name)
-        if m > 0 and server is not None and server.index >= 0:
+        if m <= 0 or server is None:
+            return
+        if server.index >= 0:
             self._hear_from(self._address, server.index, m, received)
+        elif server.paused:
+            server.promise = m - received
+        else:
+            return
+        server.heard_at = self.now
 
     def update(self, name: str | None = None) -> None:
         """Let a server, or all in the order of their index, tell its state as at an update.
@@ -201,6 +332,7 @@ class Core:
             if server is not None and server.index >= 0:
                 self._count[UPDATE] += asked
                 self._update(self._address, server.index)
+                server.heard_at = self.now
 
     def adapt(self) -> int | None:
         """With agents: let the policy learn; return a new announcement, None if nothing changed."""
@@ -223,14 +355,47 @@ class Core:
         """The servers that are up, by index."""
         return tuple(self._up)
 
+    def server(self, name: str) -> Server | None:
+        """Return the server of that name; None if it never joined."""
+        return self._servers.get(name)
+
     def lengths(self) -> dict[str, int]:
         """Return the tasks that this dispatcher has at each server."""
         return self._lengths()
 
     def messages(self) -> dict[str, int]:
         """Return the messages counted so far, by kind."""
-        count = self._count + (self._world.count if self._world else 0)
+        count = self._counted()
         return {kind: int(count[i]) for i, kind in enumerate(MESSAGES)}
+
+    @property
+    def changes(self) -> int:
+        """How often what is announced has changed: the threshold, for policies that learn one."""
+        return int(self._counted()[CHANGES])
+
+    def tokens(self) -> dict[str, int]:
+        """Return how many servers the dispatcher has a token of, by colour; {} if it keeps none."""
+        for part in self._world.state if self._world else ():
+            if isinstance(part, Bands):
+                ends = part.end.tolist()
+                if len(ends) == 2:
+                    return {"green": ends[0]}
+                return {"green": ends[0], "yellow": ends[1] - ends[0]}
+        return {}
+
+    def known(self) -> dict[str, Known]:
+        """Return what is known of each server that is up or paused, and since when."""
+        self._save()
+        tells = self.agents or self.spec.policy.clock is not None
+        return {
+            server.name: Known(
+                server.length,
+                self._most(server.promise + server.sent - 1) if tells else server.length,
+                server.heard_at if tells else self.now,
+            )
+            for server in self._servers.values()
+            if server.index >= 0 or server.paused
+        }
 
     @property
     def world(self) -> World | None:
@@ -239,21 +404,75 @@ class Core:
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _add(self, name: str, speed: float) -> None:
-        server = self._servers.setdefault(name, Server(name))
-        if server.index >= 0:
-            raise EquipoiseError(f"server '{name}' is up already; names must differ")
-        server.speed = speed
+    def _check_absent(self, name: str) -> None:
+        server = self._servers.get(name)
+        if server is not None and (server.index >= 0 or server.paused):
+            state = "paused" if server.paused else "up already"
+            raise EquipoiseError(f"server '{name}' is {state}; names must differ")
+
+    def _add(self, name: str, speed: float, limit: int | None, length: int, bound: int) -> None:
+        self._check_absent(name)
+        server = self._servers.setdefault(name, Server(self, name))
+        server.speed, server.limit = speed, limit
+        server.length, server.sent, server.promise = length, 0, bound + 1
+        server.heard_at = self.now
         server.index = len(self._up)
         self._up.append(server)
 
+    def _take_out(self, server: Server) -> None:
+        self._save()
+        self._up.remove(server)
+        server.index = -1
+        self._rebuild()
+
+    def _choose_but(self, exclude: str) -> Slot | None:
+        """Choose with one server counted as full."""
+        world, barred = self._world, self._servers.get(exclude)
+        if world is None or barred is None or barred.index < 0:
+            return self.choose()
+        limit = world.limit[barred.index]
+        world.limit[barred.index] = 0
+        before, self.other_if_full = self.other_if_full, True
+        try:
+            return self.choose()
+        finally:
+            world.limit[barred.index] = limit
+            self.other_if_full = before
+
+    def _elsewhere(self, index: int) -> int:
+        """Return the index of another server with room, where the task is now; -1 if none has."""
+        world = self._world
+        assert world is not None
+        if not self.other_if_full or not (world.length < world.limit).any():
+            self._raise_if_none(index)
+            return -1
+        tried = []
+        while index < 0 and len(tried) < TRIES:
+            self._raise_if_none(index)
+            tried.append(-1 - index)
+            self._book(self._address, -1 - index)
+            index = self._arrive(self._address)
+        for full in tried:
+            self._unbook(self._address, full)
+        if index < 0:
+            self._raise_if_none(index)
+            room = np.flatnonzero(world.length < world.limit)
+            index = int(room[below(self._rngs[0], room.size)])
+            self._place(self._address, index)
+        self.displaced += 1
+        return index
+
+    def _raise_if_none(self, index: int) -> None:
+        if index == OUT_OF_RANGE:
+            raise EquipoiseError(out_of_range(self.spec.label, len(self._up)))
+
     def _release(self, slot: Slot) -> Server | None:
         """Mark a slot released; None if it was before, else its server (if gone, index -1)."""
-        if slot.released:
+        server = slot.server
+        if slot.released or server.core is not self:
             self.spurious += 1
             return None
         slot.released = True
-        server = slot.server
         if slot.generation != server.generation:
             return _GONE
         server.slots -= 1
@@ -263,60 +482,84 @@ class Core:
         return ", ".join(server.name for server in self._up) or "none"
 
     def _lengths(self) -> dict[str, int]:
-        length = self._world.length if self._world else ()
-        return {server.name: int(length[server.index]) for server in self._up}
+        length = self._world.length.tolist() if self._world else []
+        return dict(zip((server.name for server in self._up), length, strict=True))
 
-    def _bounds(self) -> dict[str, int]:
-        """The most tasks each server can have: what it last promised and what was sent since.
+    def _counted(self) -> np.ndarray:
+        return self._count + (self._world.count if self._world else 0)
 
-        Where this dispatcher runs both halves its own count is the length itself.
+    @staticmethod
+    def _most(bound: int) -> int | None:
+        return bound if bound < UNKNOWN // 2 else None
+
+    def _save(self) -> None:
+        """Note what the world knows of each server that is up, before there is another world."""
+        if self._world is None:
+            return
+        lengths, sent = self._world.length.tolist(), self._world.sent.tolist()
+        promises = self._world.promise.tolist()
+        for server in self._up:
+            i = server.index
+            server.length, server.sent, server.promise = lengths[i], sent[i], promises[i]
+
+    def _rebuild(self) -> None:
+        """Start the policy again on the servers that are up, with the announcement in force.
+
+        The most tasks each can have is what it last promised and what was sent since; where this
+        dispatcher runs both halves its own count is the length itself.
         """
-        world = self._world
-        if world is None or not self.agents:
-            return self._lengths()
-        return {s.name: int(world.promise[s.index] + world.sent[s.index]) - 1 for s in self._up}
-
-    def _sent(self) -> dict[str, int]:
-        """The tasks sent to each server since it joined."""
-        sent = self._world.sent if self._world else ()
-        return {server.name: int(sent[server.index]) for server in self._up}
-
-    def _rebuild(
-        self, lengths: dict[str, int], bounds: dict[str, int], sent: dict[str, int]
-    ) -> None:
-        """Start the policy again on the servers that are up, with the announcement in force."""
         if self._world is not None:
             self._announcement = self.announcement
             self._count += self._world.count
-        for index, server in enumerate(self._up):
+        up = self._up
+        for index, server in enumerate(up):
             server.index = index
-        if not self._up:
+        if not up:
             self._world = None
             return
-        spec, names = self.spec, [server.name for server in self._up]
+        spec = self.spec
+        by_promise = [self.agents or server.promise > UNKNOWN // 2 for server in up]
         self._world = make_world(
             spec.policy,
             dict(spec.params),
-            np.array([lengths.get(name, 0) for name in names]),
-            bounds=np.array([bounds.get(name, 0) for name in names]),
-            speeds=np.array([server.speed for server in self._up]),
+            np.array([server.length for server in up]),
+            bounds=np.array(
+                [
+                    server.promise + server.sent - 1 if promised else server.length
+                    for server, promised in zip(up, by_promise, strict=True)
+                ]
+            ),
+            speeds=np.array([server.speed for server in up]),
             announcement=self._announcement,
-            limit=self.limit,
+            limit=np.array([NO_LIMIT if s.limit is None else s.limit for s in up]),
             choice_rng=self._rngs[0],
             server_rng=self._rngs[1],
         )
         # a server counts what it received since it joined, whoever else comes and goes
-        self._world.sent[:] = [sent.get(name, 0) for name in names]
+        self._world.sent[:] = [server.sent for server in up]
         self._world.promise[:] -= self._world.sent
         self._record = keep_view(self._world)  # the record and the world live as long as each other
         self._address = self._record.ctypes.data
-        steps = make_steps(spec.policy, True)
-        self._arrive = by_address(steps.send if self.agents else steps.arrive, self._world)
-        self._depart = by_address(steps.left if self.agents else steps.depart, self._world, 1)
-        self._take_back = by_address(steps.take_back if self.agents else steps.undo, self._world, 1)
-        self._update = by_address(steps.update, self._world, 1)
-        self._hear_from = by_address(steps.hear_from, self._world, 3)
-        self._adapt = by_address(steps.learn, self._world)
+        steps, world = make_steps(spec.policy, True), self._world
+        alone = not self.agents
+        self._arrive = by_address(steps.arrive if alone else steps.send, world)
+        self._depart = by_address(steps.depart if alone else steps.left, world, 1)
+        self._take_back = by_address(steps.undo if alone else steps.take_back, world, 1)
+        self._place = by_address(steps.place if alone else steps.book, world, 1)
+        self._book = by_address(steps.book, world, 1)
+        self._unbook = by_address(steps.take_back, world, 1)
+        self._update = by_address(steps.update, world, 1)
+        self._hear_from = by_address(steps.hear_from, world, 3)
+        self._adapt = by_address(steps.learn, world)
 
 
-_GONE = Server("gone")
+_GONE = Server(None, "gone")
+
+
+def warm_up(policy: str | dict[str, Any] | Policy | PolicySpec) -> None:
+    """Have everything compiled that a core of this policy calls, so that no task waits for it."""
+    core = Core(policy, ("a", "b"), limit=1)
+    slots = [core.choose(), core.choose(exclude="a"), core.choose(), core.occupied("a")]
+    for i, slot in enumerate(slot for slot in slots if slot is not None):
+        (core.not_sent if i % 2 else core.finished)(slot)
+    core.update()

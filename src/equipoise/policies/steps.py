@@ -37,7 +37,7 @@ class World(NamedTuple):
     promise: np.ndarray  # int64[n], last message minus tasks sent when it was made (likewise)
     count: np.ndarray  # type: ignore[assignment]  # int64[7], messages, announcements, changes
     announcement: np.ndarray  # int64[1], the value in force
-    limit: int  # most tasks at a server
+    limit: np.ndarray  # int32[n], most tasks at each server (tracked drivers; else empty)
     choice_rng: np.ndarray  # uint64[4], the dispatcher's coins
     server_rng: np.ndarray  # uint64[4], the servers' coins
 
@@ -49,7 +49,7 @@ def make_world(
     *,
     choice_rng: np.ndarray,
     server_rng: np.ndarray,
-    limit: int | None = None,
+    limit: int | np.ndarray | None = None,
     bounds: np.ndarray | None = None,
     speeds: np.ndarray | None = None,
     announcement: int | None = None,
@@ -66,6 +66,8 @@ def make_world(
         int64[n], the most tasks each can have as far as the dispatcher knows; `lengths` if absent.
     speeds, workers
         float64[n], 1 for all if absent; tasks in service at once, for policies that need sizes.
+    limit
+        Most tasks at a server, one number or int[n]; none if absent.
     tracked
         Keep what was sent and last promised, 16 bytes a server: needed wherever a task may fail to
         reach its server (a `limit`, live traffic) or messages take time.
@@ -92,7 +94,7 @@ def make_world(
         known + 1 if tracked else np.zeros(0, np.int64),
         count,
         np.array([value], np.int64),
-        NO_LIMIT if limit is None else int(limit),
+        np.full(n if tracked else 0, NO_LIMIT if limit is None else limit, np.int32),
         choice_rng,
         server_rng,
     )
@@ -105,6 +107,8 @@ class Steps(NamedTuple):
     depart: Callable[..., Any]  # (world, server)
     take_back: Callable[..., Any]  # (world, server): a task sent to it never reached it
     undo: Callable[..., Any]  # (world, server): the same where this driver runs both halves
+    book: Callable[..., Any]  # (world, server): a task that nobody chose to send there
+    place: Callable[..., Any]  # (world, server): the same where this driver runs both halves
     hear_from: Callable[..., Any]  # (world, server, m, received): a message that took time
     update: Callable[..., Any]  # (world, server): it tells its state, by the clock or at joining
     send: Callable[..., Any]  # (world) -> server: the dispatcher's half of an arrival, but `learn`
@@ -138,6 +142,17 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
         world.length[server] -= 1
         unsend(world, server)
 
+    def book(world, server):
+        """The inverse of `take_back`: own sends added, what the server promised holds again."""
+        world.sent[server] += 1
+        world.length[server] += 1
+        hear(world.state, server, world.promise[server] + world.sent[server])
+
+    def place(world, server):
+        """A policy that learns has chosen nothing, so it learns nothing from it."""
+        book(world, server)
+        told_start(world, server, world.length[server])
+
     def undo(world, server):
         """What the server told since was told with a task too many, so it tells its state."""
         take_back(world, server)
@@ -164,7 +179,7 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
             return OUT_OF_RANGE
         world.sent[server] += 1
         world.length[server] += 1
-        if world.length[server] > world.limit:
+        if world.length[server] > world.limit[server]:
             take_back(world, server)
             return np.int64(-1 - server)
         return np.int64(server)
@@ -181,12 +196,15 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
                 world.count[ANNOUNCEMENTS] += 1
         return np.int64(value)
 
-    def started(world, server, length):
-        """The end of an arrival: the server tells, the policy may learn and announce."""
+    def told_start(world, server, length):
         m = tell_start(length, world.announcement[0], world.state.par, world.server_rng)
         if m > 0:
             world.count[JOIN] += 1
             heard(world, server, m)
+
+    def started(world, server, length):
+        """The end of an arrival: the server tells, the policy may learn and announce."""
+        told_start(world, server, length)
         if learns:
             value = adapt(world.state)
             if value != world.announcement[0]:
@@ -202,7 +220,7 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
         length = world.length[np.uintp(server)] + 1
         if tracked:
             world.sent[server] += 1
-            if length > world.limit:
+            if length > world.limit[server]:
                 unsend(world, server)
                 return -1 - server
         world.length[np.uintp(server)] = length
@@ -257,6 +275,8 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
         depart,
         take_back,
         undo,
+        book,
+        place,
         hear_from,
         update,
         send,

@@ -8,7 +8,7 @@ raises `Mistakes`, so that one look at the file finds them all.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -85,8 +85,16 @@ def one_of(choices: Sequence[str]) -> str:
     return quoted[0] if len(quoted) == 1 else ", ".join(quoted[:-1]) + " or " + quoted[-1]
 
 
-def translate(error: ValidationError, model: type[BaseModel], source: str = "") -> ScenarioError:
-    """Turn what pydantic found into one line per mistake, each led by `source`."""
+def translate(
+    error: ValidationError,
+    model: type[BaseModel],
+    source: str = "",
+    hints: Mapping[Key, str] = HINTS,
+) -> ScenarioError:
+    """Turn what pydantic found into one line per mistake, each led by `source`.
+
+    `hints` say what to write where a key is missing.
+    """
     lines: list[str] = []
     every = error.errors(include_url=False)
     for found in every:
@@ -95,20 +103,20 @@ def translate(error: ValidationError, model: type[BaseModel], source: str = "") 
             other["loc"][: len(here)] == here and other["loc"] != here for other in every
         ):
             continue  # a list that is too short only because its wrong values do not count
-        for line in _lines(found, model):
+        for line in _lines(found, model, hints):
             line = f"{source}: {line}" if source else line
             if line not in lines:
                 lines.append(line)
     return ScenarioError("\n".join(lines))
 
 
-def _lines(found: Any, model: type[BaseModel]) -> list[str]:
+def _lines(found: Any, model: type[BaseModel], hints: Mapping[Key, str]) -> list[str]:
     raw: Key = found["loc"]
     where, owner = _walk(model, raw)
     cause = found.get("ctx", {}).get("error")
     if isinstance(cause, Mistakes):
         return [_line((*where, *one.where), one.what) for one in cause.mistakes]
-    return [_line(where, *_sentence(found, where, owner))]
+    return [_line(where, *_sentence(found, where, owner, hints))]
 
 
 def _line(where: Key, what: str, value: str = "") -> str:
@@ -153,13 +161,15 @@ def _models_in(annotation: Any) -> list[type[BaseModel]]:
     return [model for part in get_args(annotation) for model in _models_in(part)]
 
 
-def _sentence(found: Any, where: Key, owner: type[BaseModel]) -> tuple[str, str]:
+def _sentence(
+    found: Any, where: Key, owner: type[BaseModel], hints: Mapping[Key, str]
+) -> tuple[str, str]:
     """Return what is wrong and, where it helps, the value as " = -3"."""
     kind, context, value = found["type"], found.get("ctx", {}), found["input"]
     plain = isinstance(value, str | int | float)
     given = f" = {shown(value)}" if plain else ""
     if kind == "missing":
-        hint = HINTS.get(where) or HINTS.get(where[-1:], "")
+        hint = hints.get(where) or hints.get(where[-1:], "")
         return ("missing" + (f"; {hint}" if hint else ""), "")
     if kind == "extra_forbidden":
         known = list(owner.model_fields)

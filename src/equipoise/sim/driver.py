@@ -12,22 +12,12 @@ from ..errors import EquipoiseError, PolicyError
 from ..policies.spec import PolicySpec
 from ..policies.steps import make_world
 from ..policies.user import out_of_range
-from ..rng import make_rng
+from ..rng import POLICY_SEED, SERVERS_SEED, make_rng, seeds
 from ..scenario import Scenario
 from . import tally as t
 from .store import NEEDS_LEVELS, NO_SUCH_SERVER, REACHED
 
 MOST_LEVELS = 65_536  # the time at announced values beyond is not told apart
-ARRIVALS_SEED, SERVICE_SEED, POLICY_SEED, SERVERS_SEED, START_SEED, DELAYS_SEED, CLOCK_SEED = range(
-    7
-)
-
-
-def seeds(seed: int, replication: int) -> list[np.random.SeedSequence]:
-    """Return the streams of a replication: arrivals, service, policy, servers, start state, delays
-    of messages, clocks.
-    """
-    return np.random.SeedSequence(seed, spawn_key=(replication,)).spawn(7)
 
 
 class Runner:

@@ -33,17 +33,10 @@ from ..policies.base import Policy, book_work
 from ..policies.heap import drop_first, push, replace_first
 from ..policies.spec import PolicySpec
 from ..policies.steps import OUT_OF_RANGE, UPDATE, Steps, make_steps
-from ..rng import make_rng
+from ..rng import ARRIVALS_SEED, CLOCK_SEED, DELAYS_SEED, SERVICE_SEED, START_SEED, make_rng
 from ..scenario import Scenario, SlotService, TaskStream, TraceService
 from .calendar import Calendar, book, first_time, make_calendar, more_items, take_first
-from .driver import (
-    ARRIVALS_SEED,
-    CLOCK_SEED,
-    DELAYS_SEED,
-    SERVICE_SEED,
-    START_SEED,
-    Driver,
-)
+from .driver import Driver
 from .mail import (
     BLOCK,
     DRAWN,
@@ -117,7 +110,8 @@ class Events(NamedTuple):
     speed: np.ndarray  # float64[n], speed of each server (empty if all are 1)
     trail: (
         np.ndarray
-    )  # int32[k], the first k events: server of an arrival, -1 - server of a departure
+    )  # int32[k], the first k events: server of an arrival, -1 - server of a departure, and
+    # -1 - n - server of an update by the clock, that of server n being one of all servers
     calendar: Calendar | None = None  # what is not used is not there: it need not be compiled
     sharing: Sharing | None = None
     mail: Mail | None = None
@@ -283,6 +277,7 @@ def make_events(policy: Policy, switches: Switches) -> Any:
                 continue
             if clocked and ticks.next[0] <= at and at < leaving:
                 whose = turn(ticks, together, regular, n)
+                note(tasks, -1 - n - (n if together else whose))
                 if together:
                     sweep(world, mail, ticks, at)
                 else:

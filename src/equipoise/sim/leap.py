@@ -39,9 +39,8 @@ from ..errors import EquipoiseError
 from ..policies.base import Policy, Ranks
 from ..policies.spec import PolicySpec, parse
 from ..policies.steps import NO_LIMIT, PROBE
-from ..rng import make_rng, poisson
+from ..rng import ARRIVALS_SEED, make_rng, poisson
 from ..scenario import Scenario
-from .driver import ARRIVALS_SEED
 from .occupancy import CountsDriver, expected_wait
 from .store import NEEDS_LEVELS, REACHED, longer
 from .tally import (

@@ -32,10 +32,10 @@ from ..policies.base import Policy
 from ..policies.levels import MOST_LEVELS
 from ..policies.spec import PolicySpec
 from ..policies.steps import OUT_OF_RANGE, make_known_steps, make_steps
-from ..rng import exponential, make_rng, uniform
+from ..rng import ARRIVALS_SEED, CLOCK_SEED, exponential, make_rng, uniform
 from ..scenario import Scenario
 from .curved import make_curved, make_shared_tasks, more_stamps
-from .driver import ARRIVALS_SEED, CLOCK_SEED, Driver
+from .driver import Driver
 from .inflow import (
     Inflow,
     Pieces,

@@ -35,10 +35,19 @@ from ..compile import borrow, kernel, outline
 from ..policies.base import Policy, Ranks
 from ..policies.spec import PolicySpec
 from ..policies.steps import ANNOUNCEMENTS, ANSWER, CHANGES, JOIN, LEAVE, NO_LIMIT, PROBE
-from ..rng import erlang, exponential, make_rng, uniform
+from ..rng import (
+    ARRIVALS_SEED,
+    POLICY_SEED,
+    SERVERS_SEED,
+    SERVICE_SEED,
+    erlang,
+    exponential,
+    make_rng,
+    uniform,
+)
 from ..scenario import Scenario
 from ..stats.histogram import bucket
-from .driver import ARRIVALS_SEED, POLICY_SEED, SERVERS_SEED, SERVICE_SEED, ByRates
+from .driver import ByRates
 from .store import NEEDS_LEVELS, REACHED
 from .tally import (
     ARRIVED,

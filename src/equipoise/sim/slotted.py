@@ -22,10 +22,10 @@ from ..policies.alias import Alias, draw_alias, make_alias
 from ..policies.base import Policy
 from ..policies.spec import PolicySpec
 from ..policies.steps import OUT_OF_RANGE, make_steps
-from ..rng import TWO_53, make_rng, stepped, uniform
+from ..rng import ARRIVALS_SEED, SERVICE_SEED, TWO_53, make_rng, stepped, uniform
 from ..scenario import Scenario
 from ..scenario.slots import SlotArrivals, SlotService
-from .driver import ARRIVALS_SEED, SERVICE_SEED, Driver
+from .driver import Driver
 from .store import NEEDS_LEVELS, NO_SUCH_SERVER, REACHED
 from .tally import (
     ABOVE,

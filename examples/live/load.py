@@ -1,0 +1,114 @@
+"""An open load: GET requests at the points of a Poisson stream, whatever becomes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from time import perf_counter
+from typing import NamedTuple
+
+CONNECTIONS = 64  # opened beforehand; more when all are busy
+PATIENCE = 30.0  # s for what is under way at the end
+
+
+class Request(NamedTuple):
+    """One request that was answered."""
+
+    sent: float  # s since the load began
+    took: float  # s
+    status: int
+    service: float  # s, as the server said; 0 where it did not
+    mean: float  # s, that of the server, likewise
+
+
+def poisson(rate: float, duration: float, seed: int) -> list[float]:
+    """Return the points of a Poisson stream, s."""
+    coins, at, times = random.Random(seed), 0.0, []
+    while (at := at + coins.expovariate(rate)) < duration:
+        times.append(at)
+    return times
+
+
+class Connection(asyncio.Protocol):
+    """One connection, used for one request at a time."""
+
+    def __init__(self, load: Load) -> None:
+        self.load, self.had, self.sent = load, b"", 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def send(self, request: bytes) -> None:
+        """Send a request."""
+        self.sent = perf_counter()
+        self.transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self.had += data
+        head, found, body = self.had.partition(b"\r\n\r\n")
+        if not found:
+            return
+        lines = head.split(b"\r\n")
+        fields = dict(line.lower().split(b": ", 1) for line in lines[1:])
+        if len(body) < int(fields[b"content-length"]):
+            return
+        self.had = b""
+        service, mean = fields.get(b"x-service", b"0"), fields.get(b"x-mean", b"0")
+        self.load.answered(self, int(lines[0].split()[1]), float(service), float(mean))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.load.lost(self)
+
+
+class Load:
+    """Requests at given times, to one address."""
+
+    def __init__(self, host: str, port: int, path: str) -> None:
+        self.host, self.port = host, port
+        self.request = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
+        self.free: list[Connection] = []
+        self.busy: set[Connection] = set()
+        self.done: list[Request] = []
+        self.failed = 0
+
+    async def run(self, times: Sequence[float]) -> list[Request]:
+        """Send a request at each of the times, s; return those that were answered, as sent."""
+        for _ in range(CONNECTIONS):
+            self.free.append(await self._connect())
+        self.began = perf_counter()
+        for at in times:
+            wait = at - (perf_counter() - self.began)
+            if wait > 0:
+                await asyncio.sleep(wait)
+            connection = self.free.pop() if self.free else await self._connect()
+            self.busy.add(connection)
+            connection.send(self.request)
+        end = perf_counter() + PATIENCE
+        while self.busy and perf_counter() < end:
+            await asyncio.sleep(0.01)
+        self.failed += len(self.busy)
+        for connection in [*self.free, *self.busy]:
+            connection.transport.abort()
+        self.free, self.busy = [], set()
+        return sorted(self.done)
+
+    def answered(self, connection: Connection, status: int, service: float, mean: float) -> None:
+        """An answer has come whole."""
+        took = perf_counter() - connection.sent
+        self.done.append(Request(connection.sent - self.began, took, status, service, mean))
+        self.busy.discard(connection)
+        self.free.append(connection)
+
+    def lost(self, connection: Connection) -> None:
+        """A connection was closed."""
+        if connection in self.busy:
+            self.busy.discard(connection)
+            self.failed += 1
+        elif connection in self.free:
+            self.free.remove(connection)
+
+    async def _connect(self) -> Connection:
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_connection(lambda: Connection(self), self.host, self.port)
+        return connection

@@ -1,0 +1,268 @@
+"""`equipoise serve`: proxy, fleet, checks and admin listener, started and stopped together.
+
+Nothing is half-started: what can fail (the extra, the policy, the log, both addresses, servers of
+which none answers) fails before the first request is taken, with a line that says what, and what
+had been started by then is stopped again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import EquipoiseError
+from ..policies.user import try_plain
+from .access_log import AccessLog
+from .admin import Admin, Answer, as_json
+from .checks import Checks, check
+from .config import Config, split_address
+from .core import warm_up
+from .fleet import Event, Fleet
+from .health import State
+from .metrics import CONTENT_TYPE, render
+from .proxy import Proxy, require_live
+
+TICK = 0.05  # s, how late the end of a penalty or of an ejection may be noticed
+Say = Callable[[str], None]
+
+
+def nothing(text: str) -> None:
+    """Say nothing."""
+
+
+class Service:
+    """A dispatcher that runs in the current event loop.
+
+    Parameters
+    ----------
+    config
+        Checked already.
+    on_event
+        Called with each `Event` of the fleet.
+    """
+
+    def __init__(self, config: Config, on_event: Callable[[Event], None] | None = None) -> None:
+        require_live()
+        self.config = config
+        spec = config.spec
+        if spec.written:
+            try_plain(spec, len(config.servers))
+        warm_up(spec)
+        self.log = AccessLog(config.log.file, config.log.most_waiting) if config.log else None
+        seed = np.random.SeedSequence().entropy if config.seed is None else config.seed
+        assert isinstance(seed, int)
+        self.fleet = Fleet(
+            spec,
+            config.backends(),
+            config.health.rules(),
+            seed=seed,
+            period=config.period,
+            log=self.log,
+            on_event=on_event,
+        )
+        self.proxy = Proxy(self.fleet, config.proxy_limits())
+        self.checks = Checks(self.fleet.rules, self.fleet.checked)
+        self.admin = Admin(
+            {"/metrics": self._metrics, "/status": self._status, "/health": self._health}
+        )
+        self.address = self.admin_address = ("", 0)
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def start(self, *, wait: bool = False) -> None:
+        """Check the servers once, then listen.
+
+        Parameters
+        ----------
+        wait
+            Start even if no server answers yet.
+
+        Raises
+        ------
+        EquipoiseError
+            If no server answers, or an address cannot be had; nothing runs then.
+        """
+        try:
+            await self._ask_all()
+            if not wait and State.UP not in self.fleet.health.states():
+                raise EquipoiseError(self._nobody())
+            if self.config.admin is not None:
+                self.admin_address = await self.admin.start(
+                    *split_address(self.config.admin.listen)
+                )
+            self.address = await self.proxy.start(*split_address(self.config.listen))
+        except BaseException:
+            await self.admin.close()
+            await self.proxy.close()
+            self.close_log()
+            raise
+        for name, backend in self.fleet.backends.items():
+            self.checks.watch(name, backend.host, backend.port)
+        self._tick()
+
+    async def stop(self, deadline: float | None = None) -> int:
+        """Take no more requests, wait for those under way, stop; return how many were cut.
+
+        Parameters
+        ----------
+        deadline
+            How long to wait, s; as configured if absent.
+        """
+        cut = await self.proxy.drain(self.config.drain if deadline is None else deadline)
+        if self._timer is not None:
+            self._timer.cancel()
+        await self.checks.close()
+        await self.admin.close()
+        self.close_log()
+        return cut
+
+    def close_log(self) -> None:
+        """Write what the access log still has."""
+        if self.log is not None:
+            self.log.close()
+
+    def line(self) -> str:
+        """Return the one line that says what is running."""
+        states = list(self.fleet.health.states())
+        up = sum(state is State.UP for state in states)
+        servers = f"{len(states)} server{'s' * (len(states) != 1)}"
+        if up < len(states):
+            servers += f" ({up} up)"
+        text = f"listening on {shown(self.address)}, {servers}, {self.fleet.core.spec.label}"
+        if self.config.admin is not None:
+            text += f"; status http://{shown(self.admin_address)}/status"
+        return text
+
+    # -- inside -------------------------------------------------------------------------------
+
+    async def _ask_all(self) -> None:
+        rules = self.fleet.rules
+        if rules.check == "none":
+            return
+        backends = list(self.fleet.backends.values())
+        found = await asyncio.gather(*(check(rules, b.host, b.port) for b in backends))
+        for backend, wrong in zip(backends, found, strict=True):
+            self.fleet.checked(backend.name, not wrong, wrong)
+
+    def _nobody(self) -> str:
+        lines = [
+            f"server {name} cannot be used: {self.fleet.health.of[name].why}"
+            for name in self.fleet.backends
+        ]
+        return "\n".join([*lines, "no server answers; start one, or start with --wait"])
+
+    def _tick(self) -> None:
+        updates, delay = self.fleet.updates, TICK
+        if updates is not None:
+            delay = min(delay, max(0.0005, updates.next - time.monotonic()))
+        self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
+        self.fleet.tick()
+
+    def _metrics(self) -> Answer:
+        return Answer(CONTENT_TYPE, render(self.fleet, self.proxy.figures(), self.log))
+
+    def _status(self) -> Answer:
+        return as_json(self.status())
+
+    def _health(self) -> Answer:
+        good = State.UP in self.fleet.health.states() and not self.proxy.draining
+        return Answer("text/plain", "ok\n" if good else "no\n", 200 if good else 503)
+
+    def status(self) -> dict[str, Any]:
+        """Return all that is known, as text, numbers, lists and dicts."""
+        found = {"draining": self.proxy.draining, **self.fleet.status()}
+        found["proxy"] = self.proxy.figures()._asdict()
+        if self.log is not None:
+            log = self.log
+            found["log"] = {
+                "file": log.path,
+                "written": log.written,
+                "dropped": log.dropped,
+                "trouble": log.trouble,
+            }
+        return found
+
+
+def shown(address: tuple[str, int]) -> str:
+    """Return HOST:PORT."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def serve(config: Config, *, wait: bool = False, say: Say = nothing, note: Say = nothing) -> int:
+    """Run a dispatcher until SIGTERM or SIGINT, then drain; a second signal cuts what is left.
+
+    SIGUSR1 opens the access log anew.
+
+    Parameters
+    ----------
+    wait
+        Start even if no server answers yet.
+    say, note
+        Called with the line that says what runs; with what happens afterwards.
+
+    Returns
+    -------
+    int
+        Exchanges that were cut because the deadline of draining had passed.
+
+    Raises
+    ------
+    EquipoiseError
+        If it cannot start.
+    """
+    uvloop = require_live()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_serve(config, wait, say, note))
+
+
+async def _serve(config: Config, wait: bool, say: Say, note: Say) -> int:
+    loop = asyncio.get_running_loop()
+    told, again = asyncio.Event(), asyncio.Event()
+    started = False
+
+    def stop() -> None:
+        (again if told.is_set() else told).set()
+
+    def happened(event: Event) -> None:
+        if started:
+            note(f"{time.strftime('%H:%M:%S', time.localtime(event.time))} {event.text}")
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    service = Service(config, happened)
+    if service.log is not None:
+        loop.add_signal_handler(signal.SIGUSR1, service.log.reopen)
+    starting = loop.create_task(service.start(wait=wait))
+    if await _first(starting, told) is not starting:
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return 0
+    await starting
+    started = True
+    for name, condition in service.fleet.health.of.items():
+        if condition.state is not State.UP:
+            note(f"server {name} is not up: {condition.why}")
+    say(service.line())
+    await told.wait()
+    under_way = service.proxy.figures().under_way
+    waits = f"; waiting at most {config.drain:g} s for {under_way} under way" if under_way else ""
+    stopping = loop.create_task(service.stop())
+    note(f"stopping{waits}")
+    if await _first(stopping, again) is not stopping:
+        stopping.cancel()
+        await asyncio.gather(stopping, return_exceptions=True)
+        return await service.stop(0.0)
+    return await stopping
+
+
+async def _first(task: asyncio.Task[Any], event: asyncio.Event) -> object:
+    """Wait for a task or an event; return which came first."""
+    waiting = asyncio.get_running_loop().create_task(event.wait())
+    done, _ = await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    return task if task in done else event
