@@ -83,7 +83,6 @@ class Upstream(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=self.pool.limits.buffer)
-        self.pool.open.add(self)
 
     def data_received(self, data: bytes) -> None:
         client = self.client
@@ -242,8 +241,11 @@ class Pool:
 
     def _connected(self, task: asyncio.Task[Upstream]) -> None:
         self.connecting -= 1
-        if not task.cancelled() and task.exception() is None:
-            self.opened += 1
+        if task.cancelled() or task.exception() is not None:
+            return  # uvloop closes what it had begun, and may not say connection_lost
+        self.opened += 1
+        if not task.result().transport.is_closing():
+            self.open.add(task.result())
 
     def take(self) -> Upstream | None:
         """Return an idle connection, the one used last; None if there is none."""
