@@ -601,7 +601,9 @@ class Client(asyncio.Protocol):
     def send_to(self, slot: Slot) -> None:
         """Send the request to the slot's server."""
         self._slot = slot
-        pool = self.proxy.pool(self.proxy.dispatch.address(slot))
+        proxy = self.proxy
+        address = proxy.dispatch.address(slot)
+        pool = proxy.pools.get(address) or proxy.pool(address)
         if self._fresh:
             pool.drop_oldest()  # so that there are no more of them than requests
         elif (upstream := pool.take()) is not None:
@@ -722,7 +724,7 @@ class Client(asyncio.Protocol):
         head = response.forward(data, framing)
         if not response.has_id:
             end = b"X-Request-Id: %b\r\n%b" % (self._id, end)
-        self._bytes_out += len(body)
+        self._bytes_out = len(body)
         self.transport.write(b"".join((head, _VIA, end, body)))
 
     def pass_on(self, data: bytes, size: int) -> None:
@@ -737,7 +739,11 @@ class Client(asyncio.Protocol):
     def answered(self) -> None:
         """The last byte has been passed on."""
         self._upstream = None
-        self._over("ok", "", self._release("ok"))
+        slot, self._slot = self._slot, None
+        assert slot is not None
+        now = monotonic()
+        self.proxy.dispatch.finished(slot, "ok", now - self._handed)
+        self._over("ok", "", slot.server.name, None, now)
 
     def server_lost(self, upstream: Upstream, why: str, *, wrong: bool = False) -> None:
         """The connection to the server has ended, or brings what makes no sense (`wrong`)."""
@@ -854,9 +860,18 @@ class Client(asyncio.Protocol):
         self.body_done = True  # nothing is waited for
         self._over(outcome, why, server)
 
-    def _over(self, outcome: str, why: str, server: str | None, head: bytes | None = None) -> None:
+    def _over(
+        self,
+        outcome: str,
+        why: str,
+        server: str | None,
+        head: bytes | None = None,
+        now: float | None = None,
+    ) -> None:
         """Note the exchange, then go on to the next or close."""
-        record = self._record(outcome, why, server, head)
+        if now is None:
+            now = monotonic()
+        record = self._record(outcome, why, server, head, now)
         keep = self._keep and not self.proxy.draining
         unread = not self.body_done
         self._clear()
@@ -868,15 +883,16 @@ class Client(asyncio.Protocol):
             self._close(unread)
         else:
             self._state = _IDLE
-            self.deadline = monotonic() + self._limits.keep_alive_timeout
+            self.deadline = now + self._limits.keep_alive_timeout
             if self._pending and not self._reading:
                 data, self._pending = self._pending, b""
                 self._read(data, 0)
             if self.read_paused:
                 self.gate()
 
-    def _record(self, outcome: str, why: str, server: str | None, head: bytes | None) -> Exchange:
-        now = monotonic()
+    def _record(
+        self, outcome: str, why: str, server: str | None, head: bytes | None, now: float
+    ) -> Exchange:
         request = self.request
         if request is not None:
             method, target = request.method, request.target

@@ -138,7 +138,12 @@ class Upstream(asyncio.Protocol):
         self.heard = True
         if self.held:
             data, self.held = self.held + data, b""
-        most = self.pool.limits.head
+        pool = self.pool
+        last = pool.last
+        if last is not None and not self.to_head and data.startswith(pool.last_head):
+            self._begin_body(client, last, data)  # the same bytes mean the same
+            return
+        most = pool.limits.head
         while True:
             end = data.find(b"\r\n\r\n", 0, most) + 4
             if end < 4:
@@ -155,6 +160,8 @@ class Upstream(asyncio.Protocol):
             data = data[end:]
             if not data:
                 return
+        if not self.to_head:
+            pool.last, pool.last_head = response, data[:end]
         self._begin_body(client, response, data)
 
     def _begin_body(self, client: Client, response: Response, data: bytes) -> None:
@@ -226,6 +233,8 @@ class Pool:
         self.open: set[Upstream] = set()
         self.opened = 0  # ever
         self.connecting = 0
+        self.last: Response | None = None  # read on any of them, not to a HEAD
+        self.last_head = b""
 
     def connect(self) -> asyncio.Task[Upstream]:
         """Begin to open a connection; the task ends with OSError if the server is not reached."""
