@@ -266,8 +266,11 @@ class Pool:
 
     def give(self, upstream: Upstream) -> None:
         """Take a connection back."""
-        if upstream.transport.is_closing() or len(self.idle) >= self.limits.idle_connections:
-            upstream.transport.abort()
+        transport = upstream.transport
+        full = len(self.idle) >= self.limits.idle_connections
+        # a server that answered before it read the request may never read the rest
+        if full or transport.is_closing() or transport.get_write_buffer_size():
+            transport.abort()
             return
         upstream.pause(False)
         upstream.used = True
