@@ -18,6 +18,7 @@ class Fleet:
         self.peak = Counter()
         self.now = Counter()
         self.records = []
+        self.logged = 0
         self.calls = []
         self.wrong = []  # releases of what was not taken
 
@@ -67,6 +68,7 @@ class Fleet:
         self.calls.append(call)
 
     def log(self, record):
+        self.logged += 1
         self.records.append(record)
 
     def _freed(self, slot):

@@ -1056,6 +1056,9 @@ def test_a_drain_cuts_at_its_deadline_so_that_clients_can_tell():
             assert await scene.proxy.drain(0.1) == 3
             begun = await read_answer(talks[0].reader)
             assert (begun.status, begun.whole) == (200, False)
+            others = [await read_answer(talk.reader) for talk in talks[1:]]
+            assert [answer.status for answer in others] == [503, 503]
+            assert b"shutting down" in others[0].body
             assert [r.outcome for r in scene.fleet.records] == ["cut"] * 3
             assert scene.fleet.account() == {"cut": 2}
 

@@ -284,7 +284,7 @@ async def stage(*behaviours, servers=1, policy="jsq", limit=None, fleet=Fleet, *
     assert (figures.clients, figures.queued, figures.under_way) == (0, 0, 0)
     assert (figures.open, figures.idle) == (0, 0)
     assert fleet.settled()
-    assert len(fleet.records) == figures.requests
+    assert fleet.logged == figures.requests
 
 
 def run(scenario, seconds=30.0):

@@ -57,7 +57,10 @@ class Dispatch(Protocol):
         """Release the slot; `seconds` from `started` to the last byte or the failure."""
 
     def not_sent(self, slot: Slot, why: str) -> None:
-        """Release the slot of a request that never reached its server."""
+        """Release the slot of a request that never reached its server.
+
+        Also after `started`, where the connection turned out to have been closed before.
+        """
 
     def on_freed(self, call: Callable[[], None]) -> None:
         """Have `call` called whenever a place may have become free."""

@@ -30,6 +30,7 @@ import os
 import socket
 import struct
 from collections import OrderedDict
+from email.utils import formatdate
 from http import HTTPStatus
 from math import inf
 from time import monotonic, time
@@ -133,8 +134,8 @@ class Proxy:
             server = await loop.create_server(lambda: Client(self), backlog=backlog, **where)
         except OSError as error:
             raise EquipoiseError(
-                f"cannot listen on {host}:{port}: {os.strerror(error.errno or 0).lower()}; choose "
-                "another address, or stop what has it"
+                f"cannot listen on {host}:{port}: {_reason(error)}; choose another address, or "
+                "stop what has it"
             ) from None
         self._servers.append(server)
         self._wheel.start(loop)
@@ -158,13 +159,19 @@ class Proxy:
         if self.clients:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._empty.wait(), deadline)
-        cut = self._stop()
-        while self.clients:  # until the event loop has told each that it is closed
-            await asyncio.sleep(0.001)
+        self._wheel.stop()
+        cut = sum(client.cut_off() for client in list(self.clients))
+        for pool in self.pools.values():
+            pool.close()
+        if self.clients:
+            with contextlib.suppress(TimeoutError):  # let them read why
+                await asyncio.wait_for(self._empty.wait(), min(0.2, self.limits.linger_timeout))
+        for client in list(self.clients):
+            client.transport.abort()
+        while self.clients or any(pool.open for pool in self.pools.values()):
+            await asyncio.sleep(0.001)  # until the event loop has said so to each
         for server in self._servers:
             await server.wait_closed()
-        while any(pool.open for pool in self.pools.values()):
-            await asyncio.sleep(0.001)
         return cut
 
     async def close(self) -> None:
@@ -206,7 +213,7 @@ class Proxy:
         self.accepted += 1
         self.clients.add(client)
         self._wheel.join(client)
-        return len(self.clients) <= self.limits.connections
+        return len(self.clients) <= self.limits.connections and not self.draining
 
     def left(self, client: Client) -> None:
         """A client's connection has ended."""
@@ -243,13 +250,8 @@ class Proxy:
             if not pool.open and not pool.connecting:
                 self._opened += pool.opened
                 del self.pools[address]
-
-    def _stop(self) -> int:
-        self._wheel.stop()
-        cut = sum(client.cut_off() for client in list(self.clients))
-        for pool in self.pools.values():
-            pool.close()
-        return cut
+        if self.queue:  # in case nobody said that there is room
+            self._freed()
 
 
 class Wheel:
@@ -292,12 +294,13 @@ class Wheel:
     def _tick(self) -> None:
         self._timer = self._loop.call_later(self._tick_every, self._tick)
         now = monotonic()
-        for client in list(self._parts[self._at]):
+        part = self._parts[self._at]
+        self._at = (self._at + 1) % self.PARTS
+        for client in list(part):
             if now > client.deadline or now > client.until:
                 client.expire(now)
             elif client.read_paused:
                 client.look()
-        self._at = (self._at + 1) % self.PARTS
         if not self._at:
             self._each_round(now)
 
@@ -314,6 +317,7 @@ class Client(asyncio.Protocol):
         "_bytes_out",
         "_chunks",
         "_connecting",
+        "_discarded",
         "_first_byte",
         "_fresh",
         "_handed",
@@ -332,7 +336,6 @@ class Client(asyncio.Protocol):
         "_tries",
         "_unwritten",
         "_upstream",
-        "_used",
         "_usual",
         "_write_paused",
         "body_done",
@@ -359,7 +362,8 @@ class Client(asyncio.Protocol):
         self._reading = False  # within _read
         self.read_paused = False
         self._write_paused = False
-        self._unwritten = 0  # in the transport when it was last looked at, or discarded so far
+        self._unwritten = 0  # in the transport when it was last looked at
+        self._discarded = 0  # bytes of a client that was refused
         self.request: Request | None = None
         self._clear()
 
@@ -401,13 +405,13 @@ class Client(asyncio.Protocol):
         self._usual = chain + self._added + b"X-Request-Id: "
         self.deadline = monotonic() + self._limits.keep_alive_timeout
         if not self.proxy.joined(self):
-            self._refuse(503, "too many connections", None)
+            self._refuse(503, "no more connections are taken", None)
 
     def data_received(self, data: bytes) -> None:
         state = self._state
         if state == _LINGERING:
-            self._unwritten += len(data)
-            if self._unwritten > _MOST_DISCARDED:
+            self._discarded += len(data)
+            if self._discarded > _MOST_DISCARDED:
                 self.transport.abort()
         elif state == _CLOSING:
             pass
@@ -434,7 +438,6 @@ class Client(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._write_paused = True
-        self._unwritten = self.transport.get_write_buffer_size()
         if self._upstream is not None:
             self._upstream.pause(True)
 
@@ -601,7 +604,9 @@ class Client(asyncio.Protocol):
     def send_to(self, slot: Slot) -> None:
         """Send the request to the slot's server."""
         self._slot = slot
-        pool = self.proxy.pool(self.proxy.dispatch.address(slot))
+        proxy = self.proxy
+        address = proxy.dispatch.address(slot)
+        pool = proxy.pools.get(address) or proxy.pool(address)
         if self._fresh:
             pool.drop_oldest()  # so that there are no more of them than requests
         elif (upstream := pool.take()) is not None:
@@ -692,7 +697,8 @@ class Client(asyncio.Protocol):
             fields.append(b"X-Request-Id: " + self._id + b"\r\n")
         if not request.host:
             host, port = self.proxy.dispatch.address(cast(Slot, self._slot))
-            fields.append(f"Host: {host}:{port}\r\n".encode())
+            at = f"[{host}]" if ":" in host else host
+            fields.append(f"Host: {at}:{port}\r\n".encode())
         fields.append(b"\r\n")
         return b"".join(fields)
 
@@ -722,7 +728,7 @@ class Client(asyncio.Protocol):
         head = response.forward(data, framing)
         if not response.has_id:
             end = b"X-Request-Id: %b\r\n%b" % (self._id, end)
-        self._bytes_out += len(body)
+        self._bytes_out = len(body)
         self.transport.write(b"".join((head, _VIA, end, body)))
 
     def pass_on(self, data: bytes, size: int) -> None:
@@ -737,7 +743,11 @@ class Client(asyncio.Protocol):
     def answered(self) -> None:
         """The last byte has been passed on."""
         self._upstream = None
-        self._over("ok", "", self._release("ok"))
+        slot, self._slot = self._slot, None
+        assert slot is not None
+        now = monotonic()
+        self.proxy.dispatch.finished(slot, "ok", now - self._handed)
+        self._over("ok", "", slot.server.name, None, now)
 
     def server_lost(self, upstream: Upstream, why: str, *, wrong: bool = False) -> None:
         """The connection to the server has ended, or brings what makes no sense (`wrong`)."""
@@ -830,11 +840,12 @@ class Client(asyncio.Protocol):
             more += b"Connection: keep-alive\r\n"
         self._bytes_out = 0 if to_head else len(text)
         self.transport.write(
-            b"HTTP/1.1 %d %b\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n"
-            b"%b%bX-Request-Id: %b\r\n\r\n%b"
+            b"HTTP/1.1 %d %b\r\nDate: %b\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            b"Content-Length: %d\r\n%b%bX-Request-Id: %b\r\n\r\n%b"
             % (
                 status,
                 HTTPStatus(status).phrase.encode(),
+                formatdate(usegmt=True).encode(),
                 len(text),
                 more,
                 _VIA,
@@ -854,9 +865,18 @@ class Client(asyncio.Protocol):
         self.body_done = True  # nothing is waited for
         self._over(outcome, why, server)
 
-    def _over(self, outcome: str, why: str, server: str | None, head: bytes | None = None) -> None:
+    def _over(
+        self,
+        outcome: str,
+        why: str,
+        server: str | None,
+        head: bytes | None = None,
+        now: float | None = None,
+    ) -> None:
         """Note the exchange, then go on to the next or close."""
-        record = self._record(outcome, why, server, head)
+        if now is None:
+            now = monotonic()
+        record = self._record(outcome, why, server, head, now)
         keep = self._keep and not self.proxy.draining
         unread = not self.body_done
         self._clear()
@@ -868,15 +888,16 @@ class Client(asyncio.Protocol):
             self._close(unread)
         else:
             self._state = _IDLE
-            self.deadline = monotonic() + self._limits.keep_alive_timeout
+            self.deadline = now + self._limits.keep_alive_timeout
             if self._pending and not self._reading:
                 data, self._pending = self._pending, b""
                 self._read(data, 0)
             if self.read_paused:
                 self.gate()
 
-    def _record(self, outcome: str, why: str, server: str | None, head: bytes | None) -> Exchange:
-        now = monotonic()
+    def _record(
+        self, outcome: str, why: str, server: str | None, head: bytes | None, now: float
+    ) -> Exchange:
         request = self.request
         if request is not None:
             method, target = request.method, request.target
@@ -910,7 +931,7 @@ class Client(asyncio.Protocol):
         lost: read on for a while, and throw it away.
         """
         limits = self._limits
-        self._pending, self._unwritten = b"", 0
+        self._pending = b""
         if not unread and not self.read_paused:
             self._state = _CLOSING
             self.deadline = monotonic() + limits.idle_timeout
@@ -927,7 +948,7 @@ class Client(asyncio.Protocol):
         """Close if nothing is under way."""
         if self._state == _IDLE:
             self._state = _CLOSING
-            self.deadline = monotonic() + self._limits.linger_timeout
+            self.deadline = monotonic() + self._limits.idle_timeout
             self.transport.close()
 
     def cut_off(self) -> bool:
@@ -941,13 +962,16 @@ class Client(asyncio.Protocol):
                 self._keep = False
                 self._respond(503, "the dispatcher is shutting down", False)
                 self._over("cut", "the dispatcher is shutting down", server)
-        self.transport.abort()
+        else:
+            self.transport.abort()
         return busy
 
     def expire(self, now: float) -> None:
         """A deadline has passed."""
         state, limits = self._state, self._limits
-        if state == _IDLE:
+        if state in (_IDLE, _ANSWER, _CLOSING) and now <= self.until and self._reads():
+            self.deadline = now + limits.idle_timeout
+        elif state == _IDLE:
             self.drain()
         elif state == _HEAD:
             self._refuse(408, f"no complete head within {limits.head_timeout:g} s", self._pending)
@@ -964,15 +988,14 @@ class Client(asyncio.Protocol):
         else:
             self.transport.abort()
 
+    def _reads(self) -> bool:
+        """Whether the client, though slowly, has read since this was asked last."""
+        before, self._unwritten = self._unwritten, self.transport.get_write_buffer_size()
+        return 0 < self._unwritten != before
+
     def _expire_exchange(self, now: float) -> None:
         """Say whose silence has ended the exchange, and end it."""
         limits = self._limits
-        if self._write_paused and now <= self.until:
-            waiting = self.transport.get_write_buffer_size()
-            if waiting < self._unwritten:  # it reads, if slowly
-                self._unwritten = waiting
-                self.deadline = now + limits.idle_timeout
-                return
         upstream = self._upstream
         assert upstream is not None
         request = self.request

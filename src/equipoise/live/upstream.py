@@ -83,7 +83,6 @@ class Upstream(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=self.pool.limits.buffer)
-        self.pool.open.add(self)
 
     def data_received(self, data: bytes) -> None:
         client = self.client
@@ -139,7 +138,12 @@ class Upstream(asyncio.Protocol):
         self.heard = True
         if self.held:
             data, self.held = self.held + data, b""
-        most = self.pool.limits.head
+        pool = self.pool
+        last = pool.last
+        if last is not None and not self.to_head and data.startswith(pool.last_head):
+            self._begin_body(client, last, data)  # the same bytes mean the same
+            return
+        most = pool.limits.head
         while True:
             end = data.find(b"\r\n\r\n", 0, most) + 4
             if end < 4:
@@ -156,6 +160,8 @@ class Upstream(asyncio.Protocol):
             data = data[end:]
             if not data:
                 return
+        if not self.to_head:
+            pool.last, pool.last_head = response, data[:end]
         self._begin_body(client, response, data)
 
     def _begin_body(self, client: Client, response: Response, data: bytes) -> None:
@@ -227,6 +233,8 @@ class Pool:
         self.open: set[Upstream] = set()
         self.opened = 0  # ever
         self.connecting = 0
+        self.last: Response | None = None  # read on any of them, not to a HEAD
+        self.last_head = b""
 
     def connect(self) -> asyncio.Task[Upstream]:
         """Begin to open a connection; the task ends with OSError if the server is not reached."""
@@ -242,8 +250,11 @@ class Pool:
 
     def _connected(self, task: asyncio.Task[Upstream]) -> None:
         self.connecting -= 1
-        if not task.cancelled() and task.exception() is None:
-            self.opened += 1
+        if task.cancelled() or task.exception() is not None:
+            return  # uvloop closes what it had begun, and may not say connection_lost
+        self.opened += 1
+        if not task.result().transport.is_closing():
+            self.open.add(task.result())
 
     def take(self) -> Upstream | None:
         """Return an idle connection, the one used last; None if there is none."""
@@ -255,8 +266,11 @@ class Pool:
 
     def give(self, upstream: Upstream) -> None:
         """Take a connection back."""
-        if upstream.transport.is_closing() or len(self.idle) >= self.limits.idle_connections:
-            upstream.transport.abort()
+        transport = upstream.transport
+        full = len(self.idle) >= self.limits.idle_connections
+        # a server that answered before it read the request may never read the rest
+        if full or transport.is_closing() or transport.get_write_buffer_size():
+            transport.abort()
             return
         upstream.pause(False)
         upstream.used = True
