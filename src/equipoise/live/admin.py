@@ -51,7 +51,8 @@ class Admin:
         try:
             self._server = await asyncio.start_server(self._talk, host, port, limit=MOST_HEAD)
         except OSError as error:
-            what = os.strerror(error.errno).lower() if (error.errno or 0) > 0 else str(error)
+            number = error.errno or 0
+            what = os.strerror(number).lower() if number > 0 else str(error)
             raise EquipoiseError(f"admin: cannot listen on {host}:{port}: {what}") from None
         bound = self._server.sockets[0].getsockname()
         return bound[0], bound[1]

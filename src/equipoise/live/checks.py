@@ -24,8 +24,8 @@ async def check(rules: Rules, host: str, port: int) -> str:
     except TimeoutError:
         return f"its check took more than {rules.timeout:g} s"
     except OSError as error:
-        known = error.errno is not None and error.errno > 0
-        return f"its check failed: {os.strerror(error.errno).lower() if known else error}"
+        number = error.errno or 0
+        return f"its check failed: {os.strerror(number).lower() if number > 0 else error}"
 
 
 async def _ask(rules: Rules, host: str, port: int) -> str:

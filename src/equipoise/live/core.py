@@ -446,7 +446,7 @@ class Core:
         if not self.other_if_full or not (world.length < world.limit).any():
             self._raise_if_none(index)
             return -1
-        tried = []
+        tried: list[int] = []
         while index < 0 and len(tried) < TRIES:
             self._raise_if_none(index)
             tried.append(-1 - index)
