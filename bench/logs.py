@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-LINES = 150_000
+LINES = 300_000
 REPETITIONS = 5
 GOAL, MOST_MB, ROW = 0.4, 200, 40  # times the plain loop; MB beyond the table; bytes a row
 AGENT = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0"

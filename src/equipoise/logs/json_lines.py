@@ -141,7 +141,11 @@ ENVOY = Format(
     _envoy_reader(),
     (
         *ENVOY_FIELDS,
-        Field("start_time, response_code, bytes_sent", "as their operators, in JSON"),
+        Field(
+            "start_time, response_code, bytes_sent",
+            "as their operators, in JSON",
+            "arrival, status, size",
+        ),
         Field("duration, x-envoy-upstream-service-time", "ms, in JSON", "duration, service"),
         Field("upstream_host", "in JSON; null where no server took part", "server"),
     ),

@@ -26,7 +26,7 @@ from .times import Clock, read_iso, read_seconds
 FORMATS: dict[str, Format] = {f.name: f for f in (*JSONS, *TEXTS)}
 NAMED_ONLY = ("apache-s",)  # looks like another: it must be asked for
 HEADER_LINE = "the header"
-SAMPLE = 200  # lines that the format is found by
+SAMPLE = 100  # lines that the format is found by
 HEADER = re.compile(r"[A-Za-z_][\w .$()/-]*")
 
 

@@ -122,8 +122,8 @@ class Builder:
         joined[0] = arrival - first
         if (np.diff(joined[0]) < 0).any():
             order = np.argsort(joined[0], kind="stable")
-            for i, column in enumerate(joined):  # one by one: two whole tables would be too much
-                joined[i] = column[order]
+            for i in range(len(joined)):  # one by one: two whole tables would be too much
+                joined[i] = joined[i][order]
         names = tuple(name.decode("utf-8", "replace") for name in self.codes)
         arrival, duration, service, server, status, size = joined
         return Tasks(arrival, duration, service, server, status, size, names, first)
