@@ -254,7 +254,8 @@ class Advice:
         times = (difference.error / gap) ** 2
         if times > HARDLY:
             return "the difference is just at what matters: take either"
-        return f"a budget of about {plain(max(2.0, times) * self.budget, 2)} tasks would decide"
+        millions = max(2.0, times) * self.budget / 1e6
+        return f"a budget of about {plain(millions, 2)} million tasks would decide"
 
     def _change_rows(self) -> list[tuple[str, str]]:
         if not self.changes:
