@@ -181,7 +181,9 @@ class Advice:
             saved = Estimate(sign * now.against.value, now.against.error)
             way = "more" if sign < 0 else "less"
             parts.append(f", {self.amount(saved)} {way}" if saved.value > 0 else "")
-            if saved.value <= 0:
+            if now.standing == SAME:
+                parts.append(", which does not matter")
+            elif saved.value <= 0:
                 parts.append(": within the limits nothing does better")
         return "".join(parts)
 
