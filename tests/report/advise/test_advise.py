@@ -263,3 +263,15 @@ def test_intervals_of_values_hold_the_known_wait():
 
     assert abs(found.value - 7 / 3) <= 2 * found.error
     assert np.isfinite(found.error)
+
+
+@pytest.mark.parametrize("now", ["random", "round-robin"])
+def test_what_is_used_now_stays_where_nothing_is_better_or_cheaper(now):
+    """Ten servers and hardly any traffic: nobody ever waits."""
+    scenario = Scenario.simple(servers=10, rate=1e-5, tasks=200)
+
+    advice = advise(scenario, current=now, policies=["random", "round-robin", "jsq"], budget=SMALL)
+
+    assert advice.advised == now
+    assert set(advice.ties) == {"random", "round-robin", "jsq"} - {now}
+    assert f"{now} is what you have (now): keep it" in str(advice)

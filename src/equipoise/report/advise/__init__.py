@@ -53,7 +53,7 @@ def advise(
     All meet the same tasks. What surely does worse is dropped, the others run on, until none is
     open or the budget is spent. Among those that differ by less than matters the one with the
     fewest messages is advised, then the one with the least memory, then the one whose servers need
-    not be told anything. Ctrl-C ends it at once: from the first round on what is known by then is
+    not be told anything, then the one used now. Ctrl-C ends it at once: from the first round on what is known by then is
     the answer.
 
     Parameters
@@ -329,7 +329,9 @@ class _Job:
             more = self._messages(one) > OVER * least + 0.005
             values = self.runner.values(one.spec)
             sent = self._messages(one) if more else 0.0
-            return more, sent, policy.memory, policy.announces, float(values.mean()), one.label
+            used = self.now is not None and one.label == self.now.label
+            mean = float(values.mean())
+            return more, sent, policy.memory, policy.announces, not used, mean, one.label
 
         return min(equal, key=cost)
 

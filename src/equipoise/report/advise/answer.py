@@ -29,6 +29,7 @@ from .race import OPEN, SAME, WORSE, Standing
 WIDTH = 100
 LABEL = 13  # columns of the label of a row
 ADVISED, CURRENT = "advised", "now"
+HARDLY = 300  # times the budget: beyond, what would decide is not worth it
 
 
 @dataclass(frozen=True)
@@ -178,8 +179,11 @@ class Advice:
         if now.against is not None and math.isfinite(now.against.value):
             sign = -1 if self.metric in HIGHER_IS_BETTER else 1
             saved = Estimate(sign * now.against.value, now.against.error)
-            parts.append(f", {self.amount(saved)} less" if saved.value > 0 else "")
-            if saved.value <= 0:
+            way = "more" if sign < 0 else "less"
+            parts.append(f", {self.amount(saved)} {way}" if saved.value > 0 else "")
+            if now.standing == SAME:
+                parts.append(", which does not matter")
+            elif saved.value <= 0:
                 parts.append(": within the limits nothing does better")
         return "".join(parts)
 
@@ -208,7 +212,8 @@ class Advice:
         for e in worse[:2]:
             if e.against is not None and math.isfinite(e.against.value):
                 size = Estimate(abs(e.against.value), e.against.error)
-                parts.append(f"{e.label} has {self.amount(size)} more")
+                way = "less" if self.metric in HIGHER_IS_BETTER else "more"
+                parts.append(f"{e.label} has {self.amount(size)} {way}")
         last = worse[-1]
         if len(worse) > 2:
             parts.append(f"the worst, {last.label}, has {self.shown(last, self.metric)}")
@@ -223,15 +228,12 @@ class Advice:
                 f"not matter; {self._preferred()}"
             )
             out.append(("Ties with", words))
+        leader = self.standing.leader.label
         for label in self.undecided:
-            entry = self[label]
-            found = self.standing.verdicts.get(label)
-            difference = entry.against or (found.difference if found else None)
-            words = f"{label}"
-            if difference is not None and math.isfinite(difference.value):
-                words += f": difference {self.amount(difference)}"
-                words += f"; {self._what_decides(difference, entry)}"
-            out.append(("Not decided", words))
+            found = self.standing.verdicts[label].difference
+            above = "" if leader == self.advised else f" from {leader}"
+            words = f"{label}: difference{above} {self.amount(found)}, all intervals together"
+            out.append(("Not decided", f"{words}; {self._what_decides(found)}"))
         return out
 
     def _preferred(self) -> str:
@@ -246,15 +248,16 @@ class Advice:
             return f"{self.advised} needs the least memory"
         return f"{self.advised} is the cheapest: messages first, then memory, then announcements"
 
-    def _what_decides(self, difference: Estimate, entry: Entry) -> str:
-        """How many more tasks would tell them apart, or that the difference hardly matters."""
-        size = max(abs(difference.value), self.standing.margin)
-        if not (math.isfinite(difference.error) and size > 0 and difference.error > 0):
+    def _what_decides(self, difference: Estimate) -> str:
+        """How large a budget would tell them apart, or that the difference hardly matters."""
+        gap = abs(difference.value - self.standing.margin)
+        if not (math.isfinite(difference.error) and gap > 0):
             return "a longer run would decide"
-        times = (2.5 * difference.error / size) ** 2  # 2.5: the correction for all pairs and looks
-        if times <= 1:
-            return "a little more of the same would decide"
-        return f"a budget of about {plain(self.budget * times, 2)} tasks would decide"
+        times = (difference.error / gap) ** 2
+        if times > HARDLY:
+            return "the difference is just at what matters: take either"
+        millions = max(2.0, times) * self.budget / 1e6
+        return f"a budget of about {plain(millions, 2)} million tasks would decide"
 
     def _change_rows(self) -> list[tuple[str, str]]:
         if not self.changes:

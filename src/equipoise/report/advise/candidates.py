@@ -229,15 +229,14 @@ def unstable(scenario: Scenario, one: PolicySpec, factor: float | None) -> str |
     assert fleet.rate is not None
     if fleet.rate >= fleet.capacity and not scenario.stationary and factor is None:
         return None  # an overload that passes: then it is a question of who bears it best
-    if one.policy.name == "sampled" or fleet.rate > 0:
-        asked = dataclasses.replace(fleet, rate=fleet.rate * (factor or 1.0))
-        found = stability_of(asked, one)
-        load = plain(fleet.rate * (factor or 1.0) / fleet.capacity, 3)
-        if found.stable is False:
-            carries = plain(found.lam_max / fleet.capacity, 3)
-            return f"load {load} of the capacity, carries only {carries}"
-        if found.stable is None and factor is not None:
-            return f"load {load} of the capacity, not known to be carried"
+    rate = fleet.rate * (factor or 1.0)
+    found = stability_of(dataclasses.replace(fleet, rate=rate), one)
+    load = plain(rate / fleet.capacity, 3)
+    if found.stable is False:
+        carries = plain(found.lam_max / fleet.capacity, 3)
+        return f"load {load} of the capacity, carries only {carries}"
+    if found.stable is None and factor is not None:
+        return f"load {load} of the capacity, not known to be carried"
     return None
 
 
