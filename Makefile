@@ -16,10 +16,10 @@ DOCS_STAMP := $(VENV)/.installed-docs
 PIP := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check \
        --no-warn-script-location -c constraints.txt
 
-.PHONY: help demo test check verify bench docs lock clean
+.PHONY: help demo test check verify bench bench-live docs lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(STAMP) ## compare seven policies on one hour of a model server's traffic
 	@$(BIN)/equipoise compare examples/code-assistant-queues.toml
@@ -46,6 +46,9 @@ verify: $(STAMP) ## run the slow statistical checks
 
 bench: $(STAMP) ## measure the kernels against a plain loop and SimPy, in one run
 	@$(BIN)/python -m bench
+
+bench-live: $(STAMP) ## measure the proxy beside HAProxy, nginx, Envoy and aiohttp; wants wrk, nginx
+	@$(BIN)/python -m bench.live
 
 docs: $(DOCS_STAMP) ## build the documentation into docs/_build/html
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
@@ -82,7 +85,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Installing into $(VENV) with $$($(BIN)/python -V), once; about a minute ..."
 	@start=$$SECONDS; \
 	 $(PIP) hatchling editables; \
-	 $(PIP) --no-build-isolation -e '.[dev,bench]'; \
+	 $(PIP) --no-build-isolation -e '.[dev,bench,live]'; \
 	 touch $@; \
 	 echo "Installed in $$((SECONDS - start)) s."; echo
 
