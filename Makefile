@@ -17,7 +17,7 @@ BENCH_STAMP := $(VENV)/.installed-bench
 PIP := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check \
        --no-warn-script-location -c constraints.txt
 
-.PHONY: help demo demo-live test check verify bench docs lock clean
+.PHONY: help demo demo-live test check verify bench bench-live docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -51,6 +51,9 @@ verify: $(STAMP) ## run the slow statistical checks
 
 bench: $(BENCH_STAMP) ## measure the kernels against C, SimPy, Ciw and cimba, in one run; four minutes
 	@$(BIN)/python -m bench
+
+bench-live: $(BENCH_STAMP) ## measure the proxy beside HAProxy, nginx, Envoy and aiohttp; wants wrk, nginx
+	@$(BIN)/python -m bench.live
 
 docs: $(DOCS_STAMP) ## build the documentation into docs/_build/html
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
@@ -98,6 +101,6 @@ $(DOCS_STAMP): $(STAMP)
 
 # What cannot be installed is left out of the tables, which say so.
 $(BENCH_STAMP): $(STAMP)
-	@echo 'Installing Ciw and cimba ...'
+	@echo 'Installing Ciw, cimba and aiohttp ...'
 	@if $(PIP) --no-build-isolation -e '.[bench]'; then touch $@; \
 	 else echo 'They do not install here: the bench goes on without them.'; fi

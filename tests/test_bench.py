@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from bench import against_c, decisions, logs, reference, run, timing
+from bench import against_c, decisions, live, logs, reference, run, timing
 from bench.reference import CannotCompile, Check
 from equipoise.policies import POLICIES, resolve
 from equipoise.sim import memoryless
@@ -170,3 +170,19 @@ def test_the_memory_for_a_log_is_measured(capsys):
 
     assert set(found) == {"table", "rates"}
     assert all(0 < megabytes < 1000 for megabytes in found.values())
+
+
+def test_the_proxies_are_compared_by_their_medians():
+    rates = {"haproxy": [9, 10, 90], "ours": [5, 4, 1]}
+    results = {
+        (name, work): [live.Measured(rate, 100 / rate) for rate in runs]
+        for name, runs in rates.items()
+        for work in live.WORKS
+    }
+
+    text = live.report(results)
+
+    assert (
+        "ours / haproxy, 100 B: 0.40 of the requests/s, 0.40 by CPU time; goal 0.4: reached" in text
+    )
+    assert "envoy is not installed" in text
