@@ -53,8 +53,8 @@ def advise(
     All meet the same tasks. What surely does worse is dropped, the others run on, until none is
     open or the budget is spent. Among those that differ by less than matters the one with the
     fewest messages is advised, then the one with the least memory, then the one whose servers need
-    not be told anything, then the one used now. Ctrl-C ends it at once: from the first round on what is known by then is
-    the answer.
+    not be told anything, then the one used now. Ctrl-C ends it at once: from the first round on
+    what is known by then is the answer.
 
     Parameters
     ----------
