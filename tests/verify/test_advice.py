@@ -47,21 +47,21 @@ def test_a_real_trace_of_functions_is_answered_as_a_log():
 def test_with_two_bits_the_best_threshold_is_advised_for_pools(load):
     scenario = Scenario.simple(servers=500, discipline="pool", load=load)
 
-    limited = advise(scenario, memory=2, budget=10_000_000)
-    free = advise(scenario, budget=10_000_000)
+    limited = advise(scenario, memory=2, budget=4_000_000)
+    free = advise(scenario, budget=4_000_000)
 
     assert limited.advised == f"threshold(level={int(load)})"
     assert free.advised == f"threshold(level={int(load)})"
     assert "jsq" in free.ties
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("messages", [0.2, 0.3, 0.4])
 def test_with_few_messages_synchronous_updates_are_advised_for_queues(messages, seed):
     """At load .7 theory has sujsq-det first at each of these, of idle servers or of all."""
     scenario = Scenario.simple(servers=100, load=0.7, seed=seed)
 
-    advice = advise(scenario, messages_per_task=messages, budget=20_000_000)
+    advice = advise(scenario, messages_per_task=messages, budget=5_000_000)
 
     assert advice.use.policy.name == "sujsq-det"
     sent = advice[advice.advised].result.metrics["messages_per_task"].value
@@ -81,7 +81,7 @@ def test_a_power_of_two_without_room_is_never_advised():
             }
         )
 
-        advice = advise(scenario, budget=10_000_000)
+        advice = advise(scenario, budget=4_000_000)
 
         assert "jsq-d(d=2)" not in {e.label for e in advice.entries}
         assert "jsq-d(d=2)" in {e.label for e in advice.excluded}
