@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...stats import Estimate
 from ..figures import esc
 from ..page import assumed, capital, command, document, download, drawn_figures, key, pretty
-from ..palette import LOOKS, looks
+from ..palette import looks
 from ..results import METRICS, csv_text
 from ..table import bits, pm
 from .race import OPEN, SAME, WORSE
@@ -94,7 +94,8 @@ def _evidence(a: Advice) -> str:
     rows = []
     for e in a.entries:
         first = ' class="first"' if e.label == a.advised else ""
-        mark = key(slots[e.label]) if e.label in slots else f"{key(len(LOOKS) - 2)}"
+        # a look only for those that the figures show
+        mark = key(slots[e.label]) if e.label in slots else '<svg class="key"></svg>'
         now = " · used now" if e.label == a.current and e.standing != "now" else ""
         rows.append(
             f'<tr{first}><th scope="row">{mark}{esc(e.label)} '
