@@ -173,3 +173,15 @@ def test_counts_by_the_second_are_tested_as_rounded_times_are():
         counts = np.bincount(np.floor(times).astype(int)).astype(float)
 
         assert find_bursts(Stream.of(Counts(0.0, 1.0, counts))).kind == kind
+
+
+def test_deviations_are_in_standard_errors_at_every_scale():
+    """Of 200 Poisson streams: mean square 1 at each scale; its error is sqrt(kurtosis / 200)."""
+    rng = np.random.default_rng(13)
+    each = [[s.deviation for s in found(poisson(rng, 1.0, 3000)).scales] for _ in range(200)]
+    fewest = min(map(len, each))
+    squares = np.array([deviations[:fewest] for deviations in each]) ** 2
+
+    assert fewest >= 8
+    off = np.abs(squares.mean(axis=0) - 1) / (squares.std(axis=0) / np.sqrt(200))
+    assert off.max() < 4
