@@ -4,6 +4,8 @@ import asyncio
 import gzip
 import random
 import socket
+import subprocess
+import sys
 
 import pytest
 from live.dispatching import Fleet
@@ -736,6 +738,27 @@ class Full:
             each.close()
 
 
+def test_a_connection_attempt_that_is_cancelled_from_outside_gives_its_slot_back():
+    """CancelledError is not an Exception, and must not slip by."""
+
+    async def scenario():
+        async with stage() as scene:
+            full = Full()
+            scene.fleet.addresses["a"] = full.address
+            talk = await scene.talk()
+            answer = asyncio.create_task(talk.get())
+            await until(lambda: scene.fleet.now["a"] == 1)
+            (client,) = scene.proxy.clients
+            client._connecting.cancel()
+            answer = await answer
+            full.close()
+
+            assert answer.status == 502
+            assert scene.fleet.account() == {"not_sent": 1}
+
+    run(scenario())
+
+
 # -- the queue --------------------------------------------------------------------------------
 
 
@@ -1048,6 +1071,23 @@ def test_limits_that_make_no_sense_are_refused_one_line_each():
 
 
 # -- starting and stopping --------------------------------------------------------------------
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httptools", None)
+
+    with pytest.raises(EquipoiseError) as caught:
+        Proxy(Fleet({"a": ("127.0.0.1", 1)}))
+
+    assert str(caught.value) == (
+        "the live dispatcher needs httptools and uvloop: pip install 'equipoise[live]'"
+    )
+
+
+def test_the_extra_is_not_loaded_before_it_is_needed():
+    code = "import sys, equipoise.live.proxy; assert not {'uvloop', 'httptools'} & set(sys.modules)"
+
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_port_in_use_is_one_line():
