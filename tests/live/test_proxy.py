@@ -1067,6 +1067,7 @@ def test_limits_that_make_no_sense_are_refused_one_line_each():
     assert [line.split(" ")[0] for line in lines] == [
         "limits.head", "limits.queue", "limits.idle_timeout", "limits.total_timeout",
     ]  # fmt: skip
+    assert Limits(idle_timeout=1).round == 0.25
     assert lines[1] == "limits.queue = True: give a whole number from 0 to 1048576"
 
 
