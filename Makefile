@@ -16,7 +16,7 @@ DOCS_STAMP := $(VENV)/.installed-docs
 PIP := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check \
        --no-warn-script-location -c constraints.txt
 
-.PHONY: help demo demo-live test check verify bench docs lock clean
+.PHONY: help demo demo-live test check verify bench bench-live docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,9 @@ verify: $(STAMP) ## run the slow statistical checks
 
 bench: $(STAMP) ## measure the kernels against a plain loop and SimPy, in one run
 	@$(BIN)/python -m bench
+
+bench-live: $(STAMP) ## measure the proxy beside HAProxy, nginx, Envoy and aiohttp; wants wrk, nginx
+	@$(BIN)/python -m bench.live
 
 docs: $(DOCS_STAMP) ## build the documentation into docs/_build/html
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
