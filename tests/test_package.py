@@ -15,7 +15,7 @@ INSTALLED_BY_MAKE = [
     *PROJECT["dependencies"],
     *(
         need
-        for extra in ("dev", "bench", "docs")
+        for extra in ("dev", "bench", "docs", "live")
         for need in PROJECT["optional-dependencies"][extra]
     ),
 ]

@@ -308,6 +308,53 @@ def test_latencies_fall_into_their_buckets():
     assert (buckets[0], buckets[1], buckets[-1], sum(buckets)) == (2, 1, 1, 4)
 
 
+def test_a_server_that_comes_back_starts_slowly():
+    """It gets its growing part of what the others have, and one more; then no limit."""
+    made = Made("jsq", "abc", slow_start=10.0, penalty=0.0, fall=1, rise=1)
+    made.after(11.0)  # at first all start together, and nobody is held back
+    made.fleet.checked("a", False, "refused")
+    held = [made.fleet.choose() for _ in range(20)]  # ten at each of the others
+    made.fleet.checked("a", True)
+    assert made.server("a")["state"] == "slow start"
+
+    def filled():
+        held.extend(made.fleet.choose() for _ in range(12))
+        count = made.fleet.slots("a")
+        for slot in held[20:]:
+            made.fleet.finished(slot, "ok", 0.1)
+        del held[20:]
+        return count
+
+    counts = [filled()]
+    for _ in range(4):
+        made.after(2.0)
+        counts.append(filled())
+    made.after(2.1)
+
+    assert counts == [1, 3, 5, 7, 9]
+    assert filled() in (10, 11), "as the others"
+    assert made.server("a")["state"] == "up"
+
+
+def test_all_that_start_together_are_not_held_back():
+    made = Made("jsq", "ab", slow_start=10.0)
+
+    assert Counter(made.fleet.choose().server.name for _ in range(20)) == {"a": 10, "b": 10}
+
+
+def test_a_slow_start_keeps_to_the_servers_own_limit():
+    made = Made("jsq", "ab", slow_start=1.0, limit=3, fall=1, rise=1)
+    made.after(2.0)
+    made.fleet.checked("a", False)
+    made.fleet.checked("a", True)
+    assert Counter(made.fleet.choose().server.name for _ in range(4)) == {"a": 1, "b": 3}
+
+    made.after(2.0)
+
+    assert [made.fleet.choose().server.name for _ in range(2)] == ["a", "a"]
+    assert made.fleet.choose() is None
+
+
 def test_a_policy_that_fails_chooses_nobody_and_that_is_told_once():
     broken = Policy("mine", choose=lambda state, fleet, rng: fleet.size)
     made = Made(broken, "ab")

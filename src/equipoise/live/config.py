@@ -120,6 +120,7 @@ class HealthPart(Part):
     back_off: Seconds = RULES.back_off
     back_off_most: Seconds = RULES.back_off_most
     penalty: Annotated[Number, Field(ge=0, le=3600)] = RULES.penalty
+    slow_start: Annotated[Number, Field(ge=0, le=3600)] = RULES.slow_start
 
     @model_validator(mode="after")
     def _fits(self) -> HealthPart:

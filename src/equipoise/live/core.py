@@ -232,6 +232,21 @@ class Core:
         self._up.append(server)
         self._rebuild()
 
+    def limited(self, name: str, limit: int | None) -> None:
+        """Change the most tasks that a server is sent; None is no limit. What is there stays.
+
+        Raises
+        ------
+        EquipoiseError
+            If it is neither up nor paused.
+        """
+        server = self._servers.get(name)
+        if server is None or (server.index < 0 and not server.paused):
+            raise EquipoiseError(f"no server called '{name}' is up; up are: {self._names()}")
+        server.limit = limit
+        if self._world is not None and server.index >= 0:
+            self._world.limit[server.index] = NO_LIMIT if limit is None else limit
+
     # -- tasks --------------------------------------------------------------------------------
 
     def choose(self, exclude: str | None = None) -> Slot | None:

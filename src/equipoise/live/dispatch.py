@@ -20,6 +20,11 @@ timeout: the server was silent for too long. cut: the dispatcher ended it, at a 
 """
 
 
+STALE = "the connection had been closed before"
+NO_FAULT: tuple[str, ...] = (STALE, "client_aborted", "cut")
+"""Reasons of `not_sent` for which the server is not to blame."""
+
+
 class Exchange(NamedTuple):
     """One finished request and its answer, for the access log and the metrics."""
 

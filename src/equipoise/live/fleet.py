@@ -6,6 +6,9 @@ it how servers are; whoever keeps time calls `tick`. It opens no connection and 
 A failed task goes on counting at its server for `penalty` seconds: the slot itself is released at
 once, and another is taken there that nobody uses. So a server that fails at once does not look idle
 to a policy that looks for idle ones, until enough failures in a row eject it.
+
+A server that has come up, at first or again, may start slowly: for `slow_start` seconds it is sent
+at most its growing part of what the others have on average, and one task more.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import numpy as np
 from ..errors import EquipoiseError
 from ..policies import Policy, PolicySpec
 from .core import Core, Slot
-from .dispatch import Exchange, Outcome
+from .dispatch import NO_FAULT, Exchange, Outcome
 from .health import Condition, Health, Rules, State
 from .updates import ALL, Updates
 
@@ -33,8 +36,6 @@ BUCKETS = (
 )
 OUTCOMES = ("ok", "client_aborted", "upstream_error", "timeout", "cut")
 FAILURES = ("upstream_error", "timeout")
-# what `not_sent` says where the server is not to blame
-NO_FAULT = ("client_aborted", "cut", "the connection had been closed before")
 MOST_PENALTIES = 64  # tasks that count at a server beyond their end
 MOST_EVENTS = 200
 
@@ -118,6 +119,7 @@ class Fleet:
         self._freed: list[Callable[[], None]] = []
         self._penalties: deque[tuple[float, Backend, Slot]] = deque()
         self._threshold = self.core.announcement
+        self._slow: dict[str, float] = {}  # since when servers start slowly
         self._in_core: set[str] = set()  # up or paused there
         found = self.core.spec.policy.clock
         if found is not None and period is None:
@@ -252,6 +254,8 @@ class Fleet:
             _, backend, slot = self._penalties.popleft()
             freed |= self._forgive(backend, slot)
         self.health.due(now)
+        if self._slow:
+            self._let_grow(now)
         if self.updates is not None:
             up = self.core.servers
             for turn in self.updates.due(now, len(up)):
@@ -289,7 +293,7 @@ class Fleet:
                 {
                     "name": name,
                     "address": backend.address,
-                    "state": str(condition.state),
+                    "state": "slow start" if name in self._slow else str(condition.state),
                     "for_seconds": round(now - condition.since, 3),
                     "why": condition.why,
                     "speed": backend.speed,
@@ -338,10 +342,28 @@ class Fleet:
             self.core.resumed(name)
         elif (server := self.core.server(name)) is not None and server.index >= 0:
             self.core.paused(name)
+        self._slow.pop(name, None)
+        if up and self.rules.slow_start > 0:
+            self._slow[name] = condition.since
+            self._let_grow(condition.since)
         why = f": {condition.why}" if condition.why else ""
         self._note(f"{name} is {condition.state}{why}")
         if up:
             self._free()
+
+    def _let_grow(self, now: float) -> None:
+        """Set the limits of those that start slowly; where all do, nobody is held back."""
+        others = [s.slots for s in self.core.servers if s.name not in self._slow]
+        mean = sum(others) / len(others) if others else float("inf")
+        for name, since in list(self._slow.items()):
+            part, limit = (now - since) / self.rules.slow_start, self.backends[name].limit
+            if part >= 1:
+                del self._slow[name]
+            elif mean < float("inf"):
+                slow = 1 + int(part * mean)
+                limit = slow if limit is None else min(slow, limit)
+            self.core.limited(name, limit)
+        self._free()
 
     def _failed(self, backend: Backend, why: str) -> None:
         backend.failures += 1

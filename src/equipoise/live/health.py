@@ -53,6 +53,7 @@ class Rules:
     back_off: float = 5.0  # out for so long the first time
     back_off_most: float = 300.0
     penalty: float = 1.0  # a failed task goes on counting at its server for so long
+    slow_start: float = 0.0  # a server that has come up gets a growing share for so long
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple, cast
 
 from ..errors import EquipoiseError
 from .core import Slot
-from .dispatch import Dispatch, Exchange, Outcome
+from .dispatch import STALE, Dispatch, Exchange, Outcome
 from .framing import (
     CHUNKED,
     UNTIL_CLOSE,
@@ -762,7 +762,7 @@ class Client(asyncio.Protocol):
         if unheard and upstream.used and monotonic() - self._handed < _STALE:
             stale = True
             self._slot = None
-            self.proxy.dispatch.not_sent(slot, "the connection had been closed before")
+            self.proxy.dispatch.not_sent(slot, STALE)
         else:
             stale = False
             self._release("upstream_error")
