@@ -115,8 +115,10 @@ def test_the_quick_pattern_takes_no_line_that_the_pattern_proper_does_not(name, 
 
     assert quick.fullmatch(GOOD[name].encode())
     if found is not None:
-        pairs = zip(found.groups(), proper.fullmatch(line).groups(), strict=True)
-        assert all(one == b'"' or one == other for one, other in pairs)
+        full = list(proper.fullmatch(line).groups())
+        if len(found.groups()) < len(full):
+            assert b" HTTP/" in full.pop(1)[-10:]
+        assert list(found.groups()) == full
 
 
 def test_a_match_that_runs_over_a_lines_end_is_done_again():

@@ -92,11 +92,19 @@ class Codes(dict[bytes, int]):
         return code
 
 
+# Rows of a block. A column of eight bytes then has 32 MB, which the C library takes from and gives
+# back to the system at once; small arrays, freed one by one, would stay with the process, so that
+# a table would cost its memory twice. Pages that are never written cost nothing.
+BLOCK = 2**22
+KINDS = (np.float64, np.float64, np.float64, np.int32, np.int16, np.int64)
+
+
 class Builder:
     """Puts batches together, naming servers by number."""
 
     def __init__(self) -> None:
-        self.columns: list[list[np.ndarray]] = [[] for _ in range(6)]
+        self.blocks: list[list[np.ndarray]] = []
+        self.used = BLOCK  # rows of the last block
         self.codes = Codes()
 
     def add(self, batch: Batch) -> None:
@@ -107,23 +115,37 @@ class Builder:
             code = self.codes.__getitem__
             server = np.fromiter(map(code, batch.server), np.int32, len(batch.server))
         rows = (batch.arrival, batch.duration, batch.service, server, batch.status, batch.size)
-        for column, values in zip(self.columns, rows, strict=True):
-            column.append(values)
+        done, k = 0, batch.place.size
+        while done < k:
+            if self.used == BLOCK:
+                self.blocks.append([np.empty(BLOCK, kind) for kind in KINDS])
+                self.used = 0
+            some = min(k - done, BLOCK - self.used)
+            for column, values in zip(self.blocks[-1], rows, strict=True):
+                column[self.used : self.used + some] = values[done : done + some]
+            self.used += some
+            done += some
 
     def tasks(self) -> Tasks:
-        """Return all rows, in order of arrival."""
-        kinds = (np.float64, np.float64, np.float64, np.int32, np.int16, np.int64)
-        joined = []
-        for column, kind in zip(self.columns, kinds, strict=True):
-            joined.append(np.concatenate([np.zeros(0, kind), *column]).astype(kind, copy=False))
-            column.clear()  # so that no column is held twice for long
-        arrival = joined[0]
-        first = float(arrival.min()) if arrival.size else 0.0
-        joined[0] = arrival - first
-        if (np.diff(joined[0]) < 0).any():
+        """Return all rows, in order of arrival; the builder is empty afterwards."""
+        joined = [self._column(i) for i in range(len(KINDS))]
+        self.blocks.clear()
+        first = float(joined[0].min()) if joined[0].size else 0.0
+        joined[0] -= first
+        if (joined[0][1:] < joined[0][:-1]).any():
             order = np.argsort(joined[0], kind="stable")
             for i in range(len(joined)):  # one by one: two whole tables would be too much
                 joined[i] = joined[i][order]
         names = tuple(name.decode("utf-8", "replace") for name in self.codes)
         arrival, duration, service, server, status, size = joined
         return Tasks(arrival, duration, service, server, status, size, names, first)
+
+    def _column(self, i: int) -> np.ndarray:
+        """Return a column of all blocks, which give theirs up."""
+        parts = [block[i] for block in self.blocks]
+        if parts:
+            parts[-1] = parts[-1][: self.used]
+        for block in self.blocks:
+            block[i] = block[i][:0]
+        whole: np.ndarray = np.concatenate([np.zeros(0, KINDS[i]), *parts])
+        return whole

@@ -41,9 +41,10 @@ LIST = rb"(?:%b(?:, | : ))*%b"
 QUICK_QUOTED = rb'"[^"]*+"'
 QUICK_HEAD = (
     rb"[^ ]++ [^ ]++ [^\[]*+\[([^\]]++)\] "
-    rb'"[^"]*+(?:(?<= HTTP/\d\.\d)|(?<= HTTP/\d))(") (\d{3}) (\d++|-)'
+    rb'"[^"]*+(?:(?<= HTTP/\d\.\d)|(?<= HTTP/\d))" (\d{3}) (\d++|-)'
 )
 QUICK_AGENTS = b" " + QUICK_QUOTED + b" " + QUICK_QUOTED
+SURE = b"a request"
 TOGETHER = re.compile(rb".\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) std(?:out|err) [FP] ")
 
 Columns = list[tuple[bytes, ...]]
@@ -55,12 +56,14 @@ def text_reader(
     why_not: Callable[[bytes], str] = lambda line: NOT_A_LINE,
     time: int = 0,
     quick: bytes | None = None,
+    sure: int | None = None,
 ) -> Callable[[Sequence[bytes]], Batch]:
     """Return the reader of lines that match `pattern` as a whole.
 
     `rows` makes a batch of their places and of the pattern's groups by column; `why_not` names
     what a line is that does not match; `time` is the group that is never empty. `quick` has the
-    same groups, and matches most of the lines that `pattern` does, and no others.
+    same groups, and matches most of the lines that `pattern` does, and no others; it leaves out the
+    group `sure`, which then reads SURE.
     """
     match = re.compile(pattern).fullmatch
     width = re.compile(pattern).groups
@@ -75,15 +78,18 @@ def text_reader(
         rejected: list[tuple[int, str]] = []
         with no_collection():
             rows_found = every(block_of(lines)) if len(lines) else []
-            if len(rows_found) != len(lines):  # a match ran over a line's end
+            again = len(rows_found) != len(lines)
+            if again:  # a match ran over a line's end
                 rows_found = slowly(block_of(lines))
             if width == 1:
                 rows_found = [(one,) for one in rows_found]
             columns: Columns = list(zip(*rows_found, strict=True)) if rows_found else [()] * width
+            if sure is not None and rows_found and not again:
+                columns.insert(sure, (SURE,) * len(rows_found))
         places = np.arange(len(rows_found))
         if b"" in columns[time]:
             good: list[tuple[int, tuple[bytes, ...]]] = []
-            for i, row in enumerate(rows_found):
+            for i, row in enumerate(zip(*columns, strict=True)):
                 if not row[time]:
                     found = match(bare(lines[i]))
                     if found is None:
@@ -124,11 +130,11 @@ def _reason(line: bytes, why_not: Callable[[bytes], str]) -> str:
 def is_request(requests: Sequence[bytes]) -> np.ndarray:
     """Return bool[k]: whether each quoted text is METHOD TARGET HTTP/VERSION.
 
-    A quote alone stands for one that is: the quick pattern has seen to it.
+    SURE stands for one that is: the quick pattern has seen to it.
     """
-    if requests.count(b'"') == len(requests):
+    if requests.count(SURE) == len(requests):
         return np.ones(len(requests), bool)
-    return np.array([text == b'"' or b" HTTP/" in text[-10:] for text in requests], bool)
+    return np.array([text is SURE or b" HTTP/" in text[-10:] for text in requests], bool)
 
 
 # --- combined, with and without times ------------------------------------------------------------
@@ -167,7 +173,7 @@ COMBINED = Format(
     "combined",
     "Apache and nginx combined or common log: when requests came, not how long they took",
     text_reader(
-        HEAD + b"(?: .*)?", _combined(end=False, factor=1.0), quick=QUICK_HEAD + b"(?: .*)?"
+        HEAD + b"(?: .*)?", _combined(end=False, factor=1.0), sure=1, quick=QUICK_HEAD + b"(?: .*)?"
     ),
     (*COMBINED_FIELDS, Field("anything behind it", "read over")),
     "https://httpd.apache.org/docs/2.4/mod/mod_log_config.html",
@@ -179,6 +185,7 @@ APACHE_MICROSECONDS = Format(
     text_reader(
         HEAD + AGENTS + rb" (\d+)",
         _combined(end=False, factor=1e-6),
+        sure=1,
         quick=QUICK_HEAD + QUICK_AGENTS + rb" (\d+)",
     ),
     (*COMBINED_FIELDS, Field("%D", "time to serve the request, us", "duration")),
@@ -190,6 +197,7 @@ APACHE_SECONDS = Format(
     text_reader(
         HEAD + AGENTS + rb" (\d+)",
         _combined(end=False, factor=1.0),
+        sure=1,
         quick=QUICK_HEAD + QUICK_AGENTS + rb" (\d+)",
     ),
     (*COMBINED_FIELDS, Field("%T", "time to serve the request, s", "duration")),
@@ -263,6 +271,7 @@ INGRESS = Format(
         + LIST % (rb"[\d.-]+", rb"[\d.-]+") + b") " + LIST % (rb"[\d-]+", rb"[\d-]+")
         + rb"(?: \S+)?",
         _upstream(),
+        sure=1,
         quick=QUICK_HEAD + QUICK_AGENTS
         + rb" \d++ ([\d.]++) \[[^\]]*+\] \[[^\]]*+\] ([^ ,]++) [\d-]++ ([\d.-]++) [\d-]++"
         + rb"(?: [^ \n]++)?",
@@ -282,6 +291,7 @@ NGINX = Format(
     text_reader(
         HEAD + AGENTS + rb" (\d+\.\d+)(?: ([\d.]+|-))?",
         _combined(end=True, factor=1.0),
+        sure=1,
         quick=QUICK_HEAD + QUICK_AGENTS + rb" (\d+\.\d+)(?: ([\d.]+|-))?",
     ),
     (*NGINX_FIELDS, UPSTREAM_FIELDS[0], UPSTREAM_FIELDS[2]),
@@ -477,6 +487,7 @@ TRAEFIK_TEXT = Format(
     text_reader(
         HEAD + AGENTS + rb' \d+ "[^"\n]*" "([^"\n]*)" (\d+)ms',
         _traefik(),
+        sure=1,
         quick=QUICK_HEAD + QUICK_AGENTS + rb' \d++ "[^"]*+" "([^"]*+)" (\d++)ms',
     ),
     (
