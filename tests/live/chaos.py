@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import random
+import resource
 from collections import Counter
 from contextlib import suppress
 from typing import NamedTuple
@@ -41,7 +42,8 @@ class Found(NamedTuple):
     outcomes: Counter  # as logged
     slots: dict  # how slots ended
     done: bytearray  # how often each request was done by a server
-    objects: tuple  # known to the garbage collector: after a fifth, at the end
+    objects: list  # known to the garbage collector: after a fifth, at the end
+    resident: list  # MB, at the same times
     retries: int
 
 
@@ -49,7 +51,13 @@ async def chaos(requests, kills, *, clients=32, seed=1):
     """Send so many requests through the proxy to four servers, and kill one so many times."""
     done = bytearray(requests)
     answers = Counter()
-    objects = []
+    objects, resident = [], []
+
+    def measure():
+        gc.collect()
+        objects.append(len(gc.get_objects()))
+        with open("/proc/self/statm") as file:
+            resident.append(int(file.read().split()[1]) * resource.getpagesize() / 2**20)
 
     async def serve(seen, link):
         number, what = seen.target[1:].replace("-", " ").split("/")
@@ -108,8 +116,7 @@ async def chaos(requests, kills, *, clients=32, seed=1):
                 await talk.end()
                 talk = None
             if number == requests // 5:
-                gc.collect()
-                objects.append(len(gc.get_objects()))
+                measure()
 
     async def killer(scene):
         luck = random.Random(seed)
@@ -123,19 +130,19 @@ async def chaos(requests, kills, *, clients=32, seed=1):
     async with stage(
         *[serve] * 4, fleet=Brief, policy="jsq", limit=12, first_byte_timeout=0.3, idle_timeout=0.5
     ) as scene:
+        for backend in scene.backends:
+            backend.records = False
         share = [range(i, requests, clients) for i in range(clients)]
         killing = asyncio.create_task(killer(scene))
         await asyncio.gather(*(client(scene, numbers) for numbers in share))
         await killing
         await scene.settle()
         await until(lambda: all(len(b._tasks) <= 64 for b in scene.backends))
-        gc.collect()
-        objects.append(len(gc.get_objects()))
+        measure()
         assert not scene.fleet.odd
         retries = scene.proxy.figures().retries
-    return Found(
-        answers, scene.fleet.outcomes, scene.fleet.account(), done, tuple(objects), retries
-    )
+    slots = scene.fleet.account()
+    return Found(answers, scene.fleet.outcomes, slots, done, objects, resident, retries)
 
 
 def message(number, what, body):

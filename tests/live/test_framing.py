@@ -100,6 +100,7 @@ REFUSED = {
     "no name": (request(": a"), 400),
     "a bare LF": (b"GET / HTTP/1.1\r\nHost: x\nX: a\r\n\r\n", 400),
     "a bare LF after the request line": (b"GET / HTTP/1.1\nHost: x\r\n\r\n", 400),
+    "a bare LF before a coding": (request("X: a\nTransfer-Encoding: chunked"), 400),
     "a bare CR": (request("X: a\rb"), 400),
     "NUL": (request("X: a\0b"), 400),
     "a control character": (request("X: a\x01b"), 400),
@@ -150,6 +151,23 @@ def test_a_doubtful_head_is_refused(kind):
     head, expected = REFUSED[kind]
 
     assert status(head) == expected
+
+
+def test_the_first_reader_needs_no_second_to_refuse(monkeypatch):
+    """llhttp refuses much of this too; neither relies on the other, but for unknown methods."""
+    monkeypatch.setattr(RequestReader, "_read_again", lambda self, request: None)
+
+    for kind, (head, expected) in REFUSED.items():
+        if "method" not in kind:
+            assert status(head) == expected, kind
+
+
+def test_the_second_reader_has_a_say(monkeypatch):
+    """Where it sees no end, or an end too early, the request is refused."""
+    monkeypatch.setattr(RequestReader, "on_message_complete", lambda self: None)
+
+    assert status(request()) == 400
+    assert read(request("Content-Length: 5")).length == 5
 
 
 @pytest.mark.parametrize("kind", REFUSED)

@@ -4,6 +4,8 @@ import asyncio
 import gzip
 import random
 import socket
+import subprocess
+import sys
 
 import pytest
 from live.dispatching import Fleet
@@ -496,20 +498,46 @@ def test_a_dead_pooled_connection_to_the_only_server_is_replaced_by_a_new_one():
     run(scenario())
 
 
-def test_what_may_have_been_done_is_not_done_again():
+def test_a_retry_takes_a_new_connection_and_closes_an_idle_one_for_it():
+    """The idle ones may be as dead as the first; and there must not be more than requests."""
+
+    async def behave(seen, link):
+        await asyncio.sleep(0.01)
+        return await vanish_on_the_second(seen, link)
+
     async def scenario():
-        async with stage(vanish_on_the_second, echo_name("b"), policy="jsq") as scene:
+        async with stage(behave) as scene:
+            talks = [await scene.talk() for _ in range(5)]
+            await asyncio.gather(*(talk.get() for talk in talks))
+            assert scene.proxy.figures().idle == 5
+            assert (await talks[0].get()).body == b"ok"
+            await until(lambda: scene.proxy.figures().open == 4)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("body", [b"twice", b""])
+def test_what_may_have_been_done_is_not_done_again(body):
+    async def scenario():
+        async def behave(seen, link):
+            if seen.body != b"once":
+                scene.fleet.core.joined("b")  # where it could be tried again
+                link.reset()
+                return False
+            await link.answer(b"ok")
+
+        async with stage(behave, echo_name("b")) as scene:
             scene.fleet.core.left("b")
             talk = await scene.talk()
             await talk.post(b"once")
-            scene.fleet.core.joined("b")
-            scene.fleet.core.left("b")
-            answer = await talk.post(b"twice")
+            answer = await talk.post(body)
 
             assert answer.status == 502
             assert b"server a" in answer.body
             assert scene.proxy.figures().retries == 0
-            assert (await talk.get()).status == 200  # the client's connection is none the worse
+            assert scene.backends[1].seen == []
+            scene.fleet.core.left("a")
+            assert (await talk.get()).body == b"b"  # the client's connection is none the worse
 
     run(scenario())
 
@@ -710,6 +738,27 @@ class Full:
             each.close()
 
 
+def test_a_connection_attempt_that_is_cancelled_from_outside_gives_its_slot_back():
+    """CancelledError is not an Exception, and must not slip by."""
+
+    async def scenario():
+        async with stage() as scene:
+            full = Full()
+            scene.fleet.addresses["a"] = full.address
+            talk = await scene.talk()
+            answer = asyncio.create_task(talk.get())
+            await until(lambda: scene.fleet.now["a"] == 1)
+            (client,) = scene.proxy.clients
+            client._connecting.cancel()
+            answer = await answer
+            full.close()
+
+            assert answer.status == 502
+            assert scene.fleet.account() == {"not_sent": 1}
+
+    run(scenario())
+
+
 # -- the queue --------------------------------------------------------------------------------
 
 
@@ -731,6 +780,27 @@ def test_requests_wait_in_order_for_a_server_that_is_full():
             assert [s.target for s in scene.backends[0].seen] == [f"/{i}" for i in range(6)]
             assert scene.fleet.peak["a"] == 1
             assert scene.fleet.records[-1].waited > 0.03
+
+    run(scenario())
+
+
+def test_a_client_that_sends_ahead_does_not_overtake_the_queue():
+    async def slow(seen, link):
+        await asyncio.sleep(0.03)
+        await link.answer(b"x")
+
+    async def scenario():
+        async with stage(slow, limit=1) as scene:
+            greedy, patient = await scene.talk(), await scene.talk()
+            greedy.writer.write(
+                b"".join(b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % i for i in (1, 2))
+            )
+            await asyncio.sleep(0.01)
+            await patient.get("/patient")
+            await read_answer(greedy.reader)
+            await read_answer(greedy.reader)
+
+            assert [s.target for s in scene.backends[0].seen] == ["/1", "/patient", "/2"]
 
     run(scenario())
 
@@ -997,10 +1067,28 @@ def test_limits_that_make_no_sense_are_refused_one_line_each():
     assert [line.split(" ")[0] for line in lines] == [
         "limits.head", "limits.queue", "limits.idle_timeout", "limits.total_timeout",
     ]  # fmt: skip
+    assert Limits(idle_timeout=1).round == 0.25
     assert lines[1] == "limits.queue = True: give a whole number from 0 to 1048576"
 
 
 # -- starting and stopping --------------------------------------------------------------------
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "httptools", None)
+
+    with pytest.raises(EquipoiseError) as caught:
+        Proxy(Fleet({"a": ("127.0.0.1", 1)}))
+
+    assert str(caught.value) == (
+        "the live dispatcher needs httptools and uvloop: pip install 'equipoise[live]'"
+    )
+
+
+def test_the_extra_is_not_loaded_before_it_is_needed():
+    code = "import sys, equipoise.live.proxy; assert not {'uvloop', 'httptools'} & set(sys.modules)"
+
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_port_in_use_is_one_line():

@@ -138,6 +138,7 @@ class Backend:
 
     def __init__(self, behave=echo):
         self.behave = behave
+        self.records = True  # what comes
         self.seen = []
         self.connections = 0
         self.received = b""
@@ -164,7 +165,7 @@ class Backend:
         with suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while not isinstance(self.behave, Raw):
                 head = await reader.readuntil(END)
-                self.received += head
+                self.received += head if self.records else b""
                 first, fields = split(head)
                 given = dict(fields)
                 body = b""
@@ -176,9 +177,10 @@ class Backend:
                     body = await read_chunked(reader)
                 elif "content-length" in given:
                     body = await reader.readexactly(int(given["content-length"]))
-                self.received += body
                 seen = Seen(*first.split(" ")[:2], fields, body)
-                self.seen.append(seen)
+                if self.records:
+                    self.received += body
+                    self.seen.append(seen)
                 if await self.behave(seen, link) is False:
                     break
             if isinstance(self.behave, Raw):

@@ -61,8 +61,8 @@ class Limits:
     @property
     def round(self) -> float:
         """How often every connection's deadline is looked at; timeouts strike that much late."""
-        times = [getattr(self, field.name) for field in fields(self)]
-        return min(1.0, max(0.02, min(t for t in times if isinstance(t, float)) / 4))
+        times = [getattr(self, f.name) for f in fields(self) if f.name.endswith("timeout")]
+        return min(1.0, max(0.02, min(times) / 4))
 
 
 _LONGEST = 7 * 86_400

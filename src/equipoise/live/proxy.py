@@ -766,8 +766,7 @@ class Client(asyncio.Protocol):
         else:
             stale = False
             self._release("upstream_error")
-        assert self.request is not None
-        if unheard and self.request.idempotent and self._body is not None:
+        if unheard and self._body is not None:  # it is gone if it must not be written again
             self._try_again(slot, 502, why, stale=stale)
         else:
             self._fail(502, f"server {name}: {why}", name)
