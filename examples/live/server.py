@@ -1,10 +1,13 @@
 """A server that works on one task at a time, first come first served, each for an exponential time.
 
 `python -m examples.live.server --mean 0.010 --seed 1` listens on 127.0.0.1 and a free port, which
-it prints. A GET is a task; GET /empty is one without work, done beside the others. `X-Service`
-tells how long the task really took, s: from when it came, or the one before it had left, to when it
-left. That includes what the operating system adds to a sleep, so a replay of these times is a
-replay of what happened. `X-Mean` is the mean of that server.
+it prints. A GET is a task. `X-Service` tells how long it really took, s: from when it came, or the
+one before it had left, to when it left. That includes what the operating system adds to a sleep, so
+a replay of these times is a replay of what happened. `X-Mean` is the mean of that server.
+
+GET /empty asks for no work: it is answered after 5 ms, beside the tasks, and `X-Service` is all the
+time that it was here. The pause is there because answering after a sleep takes longer than
+answering at once, and tasks are answered after a sleep.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import signal
 import threading
 from time import perf_counter, sleep
 
+PAUSE = 0.005  # s
 BODY = b"done\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"
 
@@ -26,8 +30,8 @@ class Worker:
     1 ms too coarse.
     """
 
-    def __init__(self, mean: float, seed: int) -> None:
-        self.mean, self.coins = mean, random.Random(seed)
+    def __init__(self, mean: float, seed: int, *, empty: bool = False) -> None:
+        self.mean, self.coins, self.empty = mean, random.Random(seed), empty
         self.tasks: queue.SimpleQueue[tuple[float, Connection]] = queue.SimpleQueue()
         self.loop = asyncio.get_running_loop()
         threading.Thread(target=self._work, daemon=True).start()
@@ -37,11 +41,12 @@ class Worker:
         while True:
             came, connection = self.tasks.get()
             began = max(came, ended)
-            work = self.coins.expovariate(1 / self.mean) if self.mean else 0.0
+            work = PAUSE if self.empty else self.coins.expovariate(1 / self.mean)
             if (left := began + work - perf_counter()) > 0:
                 sleep(left)
             ended = perf_counter()
-            self.loop.call_soon_threadsafe(connection.answer, ended - began)
+            took = ended - (came if self.empty else began)
+            self.loop.call_soon_threadsafe(connection.answer, took)
 
 
 class Connection(asyncio.Protocol):
@@ -73,7 +78,7 @@ async def main(mean: float, seed: int) -> None:
     stop = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGINT, stop.set)
-    worker, idler = Worker(mean, seed), Worker(0.0, 0)
+    worker, idler = Worker(mean, seed), Worker(mean, seed, empty=True)
     server = await loop.create_server(lambda: Connection(worker, idler), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await stop.wait()
