@@ -15,7 +15,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # when run as a script
+from written import write_log
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -59,6 +63,11 @@ def clone(tmp_path_factory):
     (folder / "mine.toml").write_text(text, encoding="utf-8")
     rows = "".join(f"{i / 10},{0.1 + i % 7}\n" for i in range(2000))
     (folder / "tuesday.csv").write_text("TIMESTAMP,duration\n" + rows, encoding="utf-8")
+    rng = np.random.default_rng(1)
+    begun = 1.6e9 + np.cumsum(rng.exponential(0.02, 2000))
+    log = folder / "access.log"
+    write_log(log, "haproxy", begun, rng.exponential(0.1, 2000), rng.integers(0, 12, 2000))
+    run(["-m", "equipoise", "fit", "access.log", "-o", "traffic.toml"], folder)
     return folder
 
 

@@ -44,7 +44,8 @@ def html(f: Fit) -> str:
         _method(f),
         "</main>",
     ]
-    return page.document(title, [part for part in body if part], version("equipoise"), _STYLE)
+    parts = [part for part in body if part]
+    return page.document(title, parts, version("equipoise"), _STYLE, script=False)
 
 
 _STYLE = """

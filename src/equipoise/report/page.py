@@ -69,8 +69,13 @@ def html(comparison: Comparison) -> str:
     return document(title, body, c.version)
 
 
-def document(title: str, body: list[str], version: str, style: str = "") -> str:
-    """Return one self-contained page around a body; `title` is HTML already, `style` more CSS."""
+def document(
+    title: str, body: list[str], version: str, style: str = "", script: bool = True
+) -> str:
+    """Return one self-contained page around a body; `title` is HTML already, `style` more CSS.
+
+    `script` has values shown on hover, in figures that have them.
+    """
     assets = resources.files("equipoise.report")
     css = palette_css() + assets.joinpath("page.css").read_text(encoding="utf-8")
     js = assets.joinpath("page.js").read_text(encoding="utf-8")
@@ -81,7 +86,8 @@ def document(title: str, body: list[str], version: str, style: str = "") -> str:
         f'<meta name="generator" content="Equipoise {esc(version)}">\n'
         f"<title>{title} · Equipoise</title>\n<style>\n{css}{style}</style>\n</head>\n<body>\n"
         + "\n".join(body)
-        + f"\n<script>\n{js}</script>\n</body>\n</html>\n"
+        + (f"\n<script>\n{js}</script>" if script else "")
+        + "\n</body>\n</html>\n"
     )
 
 
