@@ -146,6 +146,6 @@ class Builder:
         if parts:
             parts[-1] = parts[-1][: self.used]
         for block in self.blocks:
-            block[i] = block[i][:0]
+            block[i] = np.empty(0)  # no view, which would keep it all
         whole: np.ndarray = np.concatenate([np.zeros(0, KINDS[i]), *parts])
         return whole
