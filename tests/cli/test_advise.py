@@ -6,6 +6,12 @@ import tomllib
 import pytest
 from runs import cut
 
+from equipoise.errors import ConfigError
+from equipoise.live.config import Config
+from equipoise.policies import resolve
+from equipoise.report.advise.configure import configuration
+from equipoise.scenario import Scenario
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _coarse():
@@ -147,3 +153,18 @@ def test_a_log_is_simulated_as_a_scenario_is(run, trace):
 )
 def test_what_contradicts_itself_is_usage(run, trace, scenario, arguments):
     assert run(*arguments).status == 2
+
+
+@pytest.mark.parametrize("policy", ["threshold(level=1)", "sujsq-det(delta=0.7)", "jsq-d"])
+def test_the_dispatcher_takes_the_file_once_addresses_are_filled_in(policy):
+    """Nothing else is missing from it, the time a policy's clock counts in included."""
+    text = configuration(Scenario.simple(servers=2, load=0.7), resolve(policy), ["advised"])
+    with pytest.raises(ConfigError, match="fill in addresses"):
+        config_of(text)
+    text = text.replace("# addresses", "addresses")
+
+    assert config_of(text).spec.label == resolve(policy).label
+
+
+def config_of(text):
+    return Config.from_dict(tomllib.loads(text))

@@ -166,8 +166,38 @@ def test_a_scenario_is_recognized():
 
     assert found == [
         "arrivals: belongs to a scenario; a dispatcher needs none, remove it",
-        'servers: list each server, as [[servers]] with address = "10.0.0.1:8000"',
+        'servers: fill in addresses = ["10.0.0.1:8000", ..], or list each server as [[servers]]',
     ]
+
+
+SHORT = """
+listen = "127.0.0.1:8080"
+[[policies]]
+name = "jsq"
+[servers]
+addresses = ["10.0.0.1:8000", "10.0.0.2:8000"]
+"""
+
+
+def test_servers_can_be_listed_in_short():
+    found = config(SHORT + "speeds = [1, 0.5]\n")
+
+    assert [(one.address, one.speed) for one in found.servers] == [
+        ("10.0.0.1:8000", 1.0),
+        ("10.0.0.2:8000", 0.5),
+    ]
+    assert [one.speed for one in config(SHORT).servers] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("speeds = [1]", "servers.speeds: 2 numbers, one for each address"),
+        ("limit = 3", "servers.limit: unknown key; here stand addresses and speeds"),
+    ],
+)
+def test_a_short_list_of_servers_that_is_wrong(more, said):
+    assert mistakes(SHORT + more) == [said]
 
 
 def test_an_admin_listener_for_all_must_be_said():

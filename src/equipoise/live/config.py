@@ -6,6 +6,7 @@
     address = "10.0.0.1:8000"
     speed = 2.0                 # as in a scenario; 1 if left out
     limit = 50                  # most requests that it is sent at once
+                                # or in short: [servers] with addresses = [..] and speeds = [..]
 
     [[policies]]                # one, written as in a scenario
     name = "jsq-d"
@@ -213,6 +214,28 @@ def _limits(value: Any) -> Any:
     return given
 
 
+def _listed(servers: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[Mistake]]:
+    """Return servers that are listed in short, as `equipoise advise` writes them, and mistakes."""
+    addresses, speeds = servers.get("addresses"), servers.get("speeds")
+    if not isinstance(addresses, list) or not addresses:
+        text = 'fill in addresses = ["10.0.0.1:8000", ..], or list each server as [[servers]]'
+        return [], [Mistake(("servers",), text)]
+    wrong = [
+        Mistake(("servers", key), "unknown key; here stand addresses and speeds")
+        for key in servers
+        if key not in ("addresses", "speeds")
+    ]
+    if speeds is not None and (not isinstance(speeds, list) or len(speeds) != len(addresses)):
+        text = f"{len(addresses)} numbers, one for each address"
+        wrong.append(Mistake(("servers", "speeds"), text))
+    if wrong:
+        return [], wrong
+    return [
+        {"address": address} | ({} if speeds is None else {"speed": speeds[i]})
+        for i, address in enumerate(addresses)
+    ], []
+
+
 class Config(Part):
     """Everything `equipoise serve` needs to know."""
 
@@ -239,8 +262,9 @@ class Config(Part):
             if key in tables
         ]
         if isinstance(tables.get("servers"), Mapping):
-            text = 'list each server, as [[servers]] with address = "10.0.0.1:8000"'
-            found.append(Mistake(("servers",), text))
+            servers, wrong = _listed(tables["servers"])
+            found += wrong
+            tables = {**tables, "servers": servers}
         if found:
             raise Mistakes(found)
         return tables

@@ -77,6 +77,9 @@ def configuration(scenario: Scenario, spec: PolicySpec, lines: list[str]) -> str
         What to say at the top, a comment each.
     """
     out = [f"# {line}".rstrip() for line in lines]
+    out += ["", 'listen = "127.0.0.1:8080"']
+    if spec.policy.clock is not None:
+        out.append(f"mean_service = {scenario.mean_service:.6g}  # s; delta counts in these")
     out += ["", "[[policies]]", f'name = "{spec.written or spec.policy.name}"']
     for name, value in spec.params.items():
         if value is not None and value != spec.policy.params[name].default:
