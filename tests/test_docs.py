@@ -125,8 +125,8 @@ def test_there_are_commands_to_check():
 
 
 TOLD = ("commands/advise.md", "what-if.md")  # pages that show what commands print
-SESSIONS = [
-    pytest.param(page, *session, id=session[0])
+SESSIONS = [  # advice takes ten seconds each
+    pytest.param(page, *session, id=session[0], marks=[pytest.mark.slow] * ("advise" in session[0]))
     for page in TOLD
     for session in sessions(DOCS / page)
 ]
@@ -148,6 +148,7 @@ def test_every_command_on_a_page_prints_what_is_shown(folder, page, command, out
     assert masked(run(["-m", "equipoise", *arguments], folder)) == masked(output)
 
 
+@pytest.mark.slow
 def test_the_configuration_on_the_page_is_the_one_that_is_written(folder):
     (shown,) = re.findall(r"^```toml\n(.*?)^```", (DOCS / TOLD[0]).read_text(), re.S | re.M)
     command = next(s for s in sessions(DOCS / TOLD[0]) if "advised.toml" in s[0])[0]

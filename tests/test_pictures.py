@@ -18,6 +18,7 @@ def script():
     return module
 
 
+@pytest.mark.slow
 def test_the_figure_shows_what_was_measured(script):
     found = script.measure(tasks=8000, duration=30.0, runs=2)
 
