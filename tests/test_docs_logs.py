@@ -45,10 +45,16 @@ def section(name):
 
 
 def shown(text):
-    """Return each command of a page and what it prints."""
-    blocks = re.findall(r"^```console\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    parts = [part for block in blocks for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]]
-    return [(command, output) for command, _, output in (part.partition("\n") for part in parts)]
+    """Return each command of a page and what it prints; a block of TOML is the file it wrote."""
+    found = []
+    for form, block in re.findall(r"^```(console|toml)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        if form == "toml":
+            found.append(("cat mine.toml", block))
+            continue
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            command, _, output = part.partition("\n")
+            found.append((command, output))
+    return found
 
 
 def make_logs(folder):
@@ -120,9 +126,9 @@ def rewrite():
         make_logs(Path(folder))
         for command, output in shown(page):
             printed = run(command, Path(folder)).rstrip() + "\n"
-            old = f"$ {command}\n{output}"
+            lead = "```toml\n" if command.startswith("cat ") else f"$ {command}\n"
             gap = "\n" if output.endswith("\n\n") else ""
-            page = page.replace(old, f"$ {command}\n{printed}{gap}")
+            page = page.replace(lead + output, lead + printed + gap)
     PAGE.write_text(page, encoding="utf-8")
 
 
