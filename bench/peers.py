@@ -63,7 +63,7 @@ def cimba(form: str) -> Iterator[Callable[[int], float] | None]:
     """Give a function from tasks to events per second, answered by a process; None if it fails."""
     file = Path(__file__).with_name("cimba_model.py")
     process = subprocess.Popen(
-        [sys.executable, str(file), "1000", form],
+        [sys.executable, "-P", str(file), "1000", form],  # calendar.py is not the library's
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
