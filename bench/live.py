@@ -19,7 +19,6 @@ Needed: wrk and nginx (Debian, Ubuntu: apt-get install wrk nginx haproxy), two c
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import re
 import shutil
@@ -206,7 +205,10 @@ def aiohttp(setting: Setting, port: int) -> list[str]:
 
 
 def ours(setting: Setting, port: int) -> list[str]:
-    return [sys.executable, "-m", "bench.live", "--serve", str(port), *map(str, setting.servers)]
+    servers = "".join(f'[[servers]]\naddress = "127.0.0.1:{other}"\n' for other in setting.servers)
+    text = f'listen = "127.0.0.1:{port}"\n[[policies]]\nname = "jsq-d"\n{servers}'
+    path = write(setting.folder, "serve.toml", text)
+    return [sys.executable, "-m", "equipoise", "serve", path]
 
 
 PROXIES: dict[str, Callable[[Setting, int], list[str]]] = {
@@ -325,65 +327,14 @@ def report(results: dict[tuple[str, str], list[Measured]]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Compare, or with --serve be our proxy."""
+    """Compare."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--serve", type=int, nargs="+", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
-    if given.serve:
-        serve(given.serve[0], given.serve[1:])
-        return
     if missing := [tool for tool in ("wrk", "nginx") if shutil.which(tool) is None]:
         sys.exit(f"needed: {' and '.join(missing)} (Debian, Ubuntu: apt-get install wrk nginx)")
     print(report(compare(given.rounds, given.seconds)))
-
-
-def serve(port: int, servers: list[int]) -> None:
-    """Be our proxy: jsq-d over the servers, with counts and latencies kept per server."""
-    from equipoise.live.core import Core, Slot
-    from equipoise.live.dispatch import Exchange, Outcome
-    from equipoise.live.proxy import Proxy, require_live
-
-    class Fleet:
-        """The least that a fleet does: choose, count, and a histogram for every server."""
-
-        def __init__(self) -> None:
-            self.addresses = {f"s{p}": ("127.0.0.1", p) for p in servers}
-            self.core = Core("jsq-d(d=2)", list(self.addresses))
-            self.counts: dict[tuple[str, str], int] = defaultdict(int)
-            self.latency = {name: [0] * 64 for name in self.addresses}
-            self.bytes = 0
-
-        def choose(self, exclude: str | None = None) -> Slot | None:
-            return self.core.choose()
-
-        def address(self, slot: Slot) -> tuple[str, int]:
-            return self.addresses[slot.server.name]
-
-        def started(self, slot: Slot) -> None:
-            pass
-
-        def finished(self, slot: Slot, outcome: Outcome, seconds: float) -> None:
-            name = slot.server.name
-            self.counts[name, outcome] += 1
-            self.latency[name][int(seconds * 1e6).bit_length()] += 1
-            self.core.finished(slot)
-
-        def not_sent(self, slot: Slot, why: str) -> None:
-            self.core.not_sent(slot)
-
-        def on_freed(self, call: Callable[[], None]) -> None:
-            pass
-
-        def log(self, record: Exchange) -> None:
-            self.bytes += record.bytes_out
-
-    async def forever() -> None:
-        await Proxy(Fleet()).start("127.0.0.1", port)
-        await asyncio.Event().wait()
-
-    require_live().run(forever())
 
 
 if __name__ == "__main__":
