@@ -49,7 +49,7 @@ verify: $(STAMP) ## run the slow statistical checks
 	@$(BIN)/python -m pytest -n 2 -m 'slow and not alone'
 	@$(BIN)/python -m pytest -m alone
 
-bench: $(BENCH_STAMP) ## measure the kernels against C, SimPy, Ciw and cimba, in one run; four minutes
+bench: $(BENCH_STAMP) ## measure the kernels against C, SimPy, Ciw and cimba, in one run; ten minutes
 	@$(BIN)/python -m bench
 
 bench-live: $(BENCH_STAMP) ## measure the proxy beside HAProxy, nginx, Envoy and aiohttp; wants wrk, nginx
