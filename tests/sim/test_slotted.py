@@ -9,7 +9,7 @@ import reference_slotted as plain
 from drive import Drive, slotted
 from runs import assert_mean, run
 
-from equipoise import EquipoiseError, simulate
+from equipoise import EquipoiseError, PolicyMismatch, simulate
 from equipoise.policies import resolve
 from equipoise.scenario import Scenario
 from equipoise.sim.run import pick_kernel, replicate
@@ -252,6 +252,16 @@ def test_other_kernels_refuse_slotted_servers_and_the_other_way_round(kernel):
         pick_kernel(slotted(TWO, 0.5), kernel)
     with pytest.raises(EquipoiseError, match="slotted servers take the slotted kernel"):
         pick_kernel(Scenario.simple(servers=2, load=0.5), "slotted")
+
+
+@pytest.mark.parametrize(
+    "policy", ["sujsq-det", "sujsq-exp", "aujsq-det", "aujsq-exp", "stale-jsq"]
+)
+def test_policies_with_a_clock_are_refused_since_no_update_would_come(policy):
+    with pytest.raises(
+        PolicyMismatch, match=f"policy '{policy}.* which slotted time does not model"
+    ):
+        simulate(slotted(TWO, 0.5), policy)
 
 
 def test_replications_differ_and_a_seed_gives_the_same_again():

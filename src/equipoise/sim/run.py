@@ -106,6 +106,12 @@ def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[Policy
             raise PolicyMismatch(
                 f"policy '{sized[0]}' must observe sizes; in slotted time tasks have none"
             )
+        clocked = [spec.label for spec in specs if spec.policy.clock is not None]
+        if clocked:
+            raise PolicyMismatch(
+                f"policy '{clocked[0]}' hears from servers by the clock, which slotted time does "
+                "not model; use fcfs servers"
+            )
         return "slotted"
     if name in ("occupancy", "leap"):
         _refuse_uncounted(scenario, name, specs)
