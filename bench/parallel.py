@@ -8,6 +8,8 @@ machine does can only add to them. Without two idle cores the figures say nothin
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -49,12 +51,42 @@ def seconds(scenario: Scenario, policy: str, backend: str, workers: int) -> floa
     return time.perf_counter() - began
 
 
+SPIN = """
+import sys, time
+while time.time() < float(sys.argv[1]):
+    pass
+began = time.perf_counter()
+total = 0
+for i in range(20_000_000):
+    total += i
+print(time.perf_counter() - began)
+"""
+
+
+def spin(processes: int) -> float:
+    """Run a loop that touches no memory in so many processes at once; return the mean wall time."""
+    start = str(time.time() + 0.5)
+    running = [
+        subprocess.Popen([sys.executable, "-c", SPIN, start], stdout=subprocess.PIPE, text=True)
+        for _ in range(processes)
+    ]
+    return sum(float(child.communicate()[0]) for child in running) / processes
+
+
+def machine() -> float:
+    """Return what two cores do of what one does, for work that shares nothing: 2 at best."""
+    pairs = [(spin(1), spin(2)) for _ in range(REPETITIONS)]
+    return 2 * min(one for one, _ in pairs) / min(two for _, two in pairs)
+
+
 def main() -> None:
     """Print the speed-ups of two workers."""
     cores = available_cores()
     if cores < 2:
         print(f"{cores} core: nothing to compare")
         return
+    most = machine()
+    print(f"two plain loops that share nothing, at once: {most:.2f} times one, of 2")
     print("two replications, speed-up by two workers   threads   processes   goal")
     for discipline, n, load, policy, tasks in WORK:
         scenario = Scenario.simple(servers=n, discipline=discipline, load=load, tasks=tasks)
@@ -73,6 +105,7 @@ def main() -> None:
         said = "none"
         if n <= 10_000 and tasks >= 1_000_000:
             said = f"{GOAL} {'reached' if gains['threads'] >= GOAL else 'MISSED'}"
+            said += f", of this machine's {most:.2f}: {gains['threads'] / most:.2f}"
         what = f"{policy}, {n} {discipline}, {tasks / 1e6:g} million tasks"
         print(f"{what:<42} {gains['threads']:8.2f} {gains['processes']:11.2f}   {said}")
 
