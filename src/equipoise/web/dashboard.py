@@ -4,9 +4,9 @@
     /history?since=&start=   samples from that number on, and how all is now; JSON
             &find=           the rows of servers whose names have that in them
 
-The data's size is bounded: from `BARS` servers on groups of neighbours take the place of servers,
-and the table has the `ROWS` servers that are in trouble or have most to do. However many look, it
-is put together once a sample.
+The data's size is bounded: above `MOST` servers groups of neighbours take the place of servers, and
+the table has those that do not serve or have most to do. However many look, it is put together once
+a sample.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .history import EVERY, MINUTE, Events, History, Minute
 from .reading import COUNTED, SLOW, STATES
 from .words import Trouble, health
 
-BARS = 120  # most bars
-ROWS = 100  # most rows of the table
+MOST = 100  # servers that are told one by one; bars, where there are more
+ROWS = 40  # of the table, where there are more
 MOST_FOUND = 200  # characters of `find` that are looked at
 
 
@@ -160,13 +160,12 @@ class Dashboard:
         if find:
             shown = [name for name in names if find.lower() in name.lower()]
         found["found"] = len(shown)
-        if len(names) > BARS:
-            found["groups"] = groups(names, states, [fleet.slots(name) for name in names])
-        if len(shown) > ROWS:
+        if len(names) > MOST:
+            slots = dict(zip(names, map(fleet.slots, names), strict=True))
             rank = dict(zip(names, map(STATES.index, states), strict=True))
-            shown = sorted(shown, key=lambda name: (rank[name], -fleet.slots(name)))[:ROWS]
-        wanted = shown if len(names) > BARS or find else names
-        found["rows"] = self._rows(fleet, wanted, agents)
+            found["groups"] = groups(names, states, list(slots.values()))
+            shown = sorted(shown, key=lambda name: (rank[name], -slots[name]))[:ROWS]
+        found["rows"] = self._rows(fleet, shown, agents)
         return found
 
     def _rows(
@@ -192,8 +191,8 @@ class Dashboard:
 def groups(
     names: Sequence[str], states: Sequence[str], slots: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return groups of neighbours, at most `BARS`, as even as can be."""
-    edges = np.linspace(0, len(names), BARS + 1).round().astype(int).tolist()
+    """Return groups of neighbours, at most `MOST`, as even as can be."""
+    edges = np.linspace(0, len(names), MOST + 1).round().astype(int).tolist()
     found = []
     for start, end in zip(edges, edges[1:], strict=False):
         inside = slots[start:end]
@@ -216,7 +215,8 @@ def groups(
 # Everything is in the page, and nothing else may run in it, be loaded by it or frame it.
 POLICY = (
     "default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; "
-    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'"
 )
 FENCE = (
     ("Cross-Origin-Resource-Policy", "same-origin"),

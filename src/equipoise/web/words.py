@@ -11,13 +11,15 @@ from .reading import SLOW
 MUCH = 0.01  # from this share of requests that went wrong on it is said
 FEW = 10  # unless they are fewer
 NAMED = 2  # servers that are named before the rest is counted
+WORDS: dict[str, str] = {State.NEW: "not up yet", State.DRAINING: "on its way out"}
 
 
 class Health(NamedTuple):
-    """One line, and how bad it is."""
+    """A line, how bad it is, and what else there is to say."""
 
     level: str  # good, watch or bad
     words: str
+    more: tuple[str, ...] = ()  # sentences
 
 
 class Trouble(NamedTuple):
@@ -56,45 +58,37 @@ def health(
         No server's messages are heard.
     """
     if draining:
-        return Health("watch", f"Stopping: no more requests are taken, {under_way} under way.")
+        return Health("watch", f"Stopping: no more requests are taken, {under_way:,} under way.")
     out = [one for one in trouble if one.state != SLOW]
-    level = "bad" if up == 0 else "watch" if out else "good"
-    parts = [_serving(servers, up, out)]
     slow = [one.name for one in trouble if one.state == SLOW]
-    if slow:
-        parts.append(_listed(slow, "starts slowly", "start slowly"))
+    level = "watch" if out or queued else "good"
+    words = _serving(servers, up, out)
+    more = [f"{one.name}: {one.why}." for one in out[:NAMED] if one.why]
+    if errors >= FEW and errors >= MUCH * requests:
+        words += f", and {_share(errors, requests)} of requests went wrong in the last minute"
+        level = "bad"
     if queued:
         waits = "1 request waits" if queued == 1 else f"{queued:,} requests wait"
-        parts.append(waits + ("" if up == 0 else ": every server is full"))
-        level = "bad" if up == 0 else "watch"
-    if errors >= FEW and errors >= MUCH * requests:
-        parts.append(f"{_share(errors, requests)} of the last minute's requests went wrong")
-        level = "bad"
+        more.append(f"{waits}: every server that serves is full." if up else f"{waits}.")
+    if slow:
+        more.append(_listed(slow, "starts slowly", "start slowly") + ".")
     if deaf:
-        parts.append("no server is heard, so choices are random")
+        more.append("No server is heard, so choices are random.")
         level = "bad"
-    return Health(level, "; ".join(parts) + ".")
+    return Health("bad" if up == 0 else level, words + ".", tuple(more))
 
 
 def _serving(servers: int, up: int, out: Sequence[Trouble]) -> str:
-    some = "server" if servers == 1 else "servers"
     if not out:
         return f"All {servers:,} servers serve" if servers > 1 else "The server serves"
-    who = [f"{one.name} is {_state(one)}" for one in out[:NAMED]]
+    who = [f"{one.name} is {WORDS.get(one.state, one.state)}" for one in out[:NAMED]]
     if len(out) > NAMED:
-        who.append(f"{len(out) - NAMED:,} more " + ("is" if len(out) == NAMED + 1 else "are") + " out")
-    names = ", ".join(who)
+        rest = len(out) - NAMED
+        who.append(f"{rest:,} more " + ("does not" if rest == 1 else "do not"))
     if up == 0:
-        return f"No server serves: {names}"
-    return f"{up:,} of {servers:,} {some} {'serves' if up == 1 else 'serve'}: {names}"
-
-
-def _state(one: Trouble) -> str:
-    if one.state == State.DRAINING:
-        return "on its way out"
-    if one.state == State.NEW:
-        return f"not up yet ({one.why})" if one.why else "not up yet"
-    return f"{one.state} ({one.why})" if one.why else one.state
+        return f"No server serves: {', '.join(who)}"
+    some = f"{up:,} of {servers:,} server{'s' * (servers != 1)} serve{'s' * (up == 1)}"
+    return f"{some}: {', '.join(who)}"
 
 
 def _listed(names: Sequence[str], one: str, more: str) -> str:
