@@ -13,7 +13,9 @@ import sys
 from contextlib import asynccontextmanager, suppress
 from tempfile import TemporaryDirectory
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 FLAGS = (
     *("--headless", "--remote-debugging-pipe", "--no-first-run", "--no-default-browser-check"),
     *("--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions", "--mute-audio"),
@@ -60,7 +62,9 @@ class Browser:
 
     async def tab(self, url, width=1280, height=900, dark=False, phone=False):
         """Open a page of that size; everything that it says and asks for is kept."""
-        target = (await self.ask("Target.createTarget", url="about:blank", newWindow=True))["targetId"]
+        target = (await self.ask("Target.createTarget", url="about:blank", newWindow=True))[
+            "targetId"
+        ]
         attached = await self.ask("Target.attachToTarget", targetId=target, flatten=True)
         tab = self.tabs[attached["sessionId"]] = Tab(self, attached["sessionId"], target)
         for domain in ("Runtime", "Network", "Log", "Page"):
@@ -111,7 +115,9 @@ class Tab:
         end = asyncio.get_running_loop().time() + seconds
         while not await self.value(script):
             if asyncio.get_running_loop().time() > end:
-                raise AssertionError(f"has not come true: {script}; {await self.value('document.body.innerText')}")
+                raise AssertionError(
+                    f"has not come true: {script}; {await self.value('document.body.innerText')}"
+                )
             await asyncio.sleep(0.05)
 
     async def picture(self, path, whole=True):

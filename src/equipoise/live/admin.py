@@ -4,7 +4,8 @@
     /status    the same and more, as one JSON object
     /health    200 while the dispatcher takes requests and a server is up, else 503
 
-and what else it is given, the dashboard for one. One request a connection. It is not meant to be reached from outside: there is no password.
+and what else it is given, the dashboard for one. One request a connection. It is not meant to be
+reached from outside: there is no password.
 """
 
 from __future__ import annotations

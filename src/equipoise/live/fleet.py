@@ -280,7 +280,7 @@ class Fleet:
                 self.core.update(None if turn == ALL else up[turn].name)
         if self.core.announcement != self._threshold:
             was, self._threshold = self._threshold, self.core.announcement
-            if self.core.spec.policy.learns is not None:  # else it is there since servers are
+            if self.core.spec.policy.learns:  # else it is there since servers are
                 self._note(f"threshold {was} -> {self._threshold}")
         if freed:
             self._free()

@@ -409,7 +409,7 @@
         name.children[1].firstChild.replaceWith(sign(row.state));
       }
       say(name.children[0], row.name);
-      say(name.children[1].lastChild, `${words} ${since}`);
+      say(name.children[1].lastChild, `${words}, ${age(row.for)}` + (row.why ? `: ${row.why}` : ""));
       say(state.children[1], words);
       say(state.children[2], ` ${since}`);
       say(slots, row.slots.toLocaleString("en"));

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import resources
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ class Dashboard:
 
     def now(self, find: str = "") -> dict[str, Any]:
         """Return how all is at this moment; text, numbers, lists and dicts."""
-        service, fleet = self.service, self.service.fleet
+        fleet = self.service.fleet
         agents = self._agents()
         names = list(fleet.backends)
         states = [reading.state(fleet, name) for name in names]
@@ -194,7 +195,7 @@ def groups(
     """Return groups of neighbours, at most `MOST`, as even as can be."""
     edges = np.linspace(0, len(names), MOST + 1).round().astype(int).tolist()
     found = []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         inside = slots[start:end]
         found.append(
             {

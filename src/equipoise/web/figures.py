@@ -1,6 +1,6 @@
 """What stands on the page, and how each number comes from /metrics.
 
-The page's tooltips and its list of definitions are written from here, and a test reads the formulas.
+Tooltips and the page's list of definitions are written from here, and a test reads the formulas.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ FIGURES = (
     Figure(
         "load",
         "Offered load per server",
-        "Tasks sent per second, times the mean time of a task at its server, divided by the servers "
-        "that are up (Little's law). Over ten seconds; the mean is that of tasks that ended in "
+        "Tasks sent per second, times the mean time of a task at its server, divided by the "
+        "servers that are up (Little's law). Over ten seconds; the mean is that of tasks that ended in "
         "them. Where servers work on all tasks at once it is the number that each would have if "
         "all had the same; where tasks wait at servers the wait is in it.",
         f"sum(rate({P}server_started_total[10s])) * {MEAN_AT_SERVER} / {UP}",
@@ -143,8 +143,8 @@ FIGURES = (
     Figure(
         "state",
         "State",
-        "Serving: gets requests. Slow start: has just come up and gets a growing share. Draining: on "
-        "its way out. Down: its checks fail. Ejected: requests failed there, one after the other.",
+        "Serving: gets requests. Slow start: has just come up and gets a growing share. Draining: "
+        "on its way out. Down: its checks fail. Ejected: requests failed there, one after another.",
         f"{P}server_state, {P}server_slow_start, for {P}server_state_seconds",
     ),
     Figure(

@@ -63,7 +63,7 @@ class History:
         }
 
     def change(self, name: str, seconds: float) -> float:
-        """Return by how much a counter has grown in the last so many seconds, 0 if it is unknown."""
+        """Return by how much a counter has grown in the last so many seconds; 0 at first."""
         if self.count < 2:
             return 0.0
         last = (self.count - 1) % self.kept
