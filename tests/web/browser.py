@@ -13,9 +13,8 @@ import sys
 from contextlib import asynccontextmanager, suppress
 from tempfile import TemporaryDirectory
 
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 FLAGS = (
     *("--headless", "--remote-debugging-pipe", "--no-first-run", "--no-default-browser-check"),
     *("--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions", "--mute-audio"),
@@ -23,7 +22,10 @@ FLAGS = (
     *("--hide-scrollbars", "--no-sandbox", "--font-render-hinting=none", "about:blank"),
 )
 # puts our pipes where Chromium looks for them, then becomes it
-BECOME = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
+BECOME = (
+    "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); "
+    "os.execv(sys.argv[3], sys.argv[3:])"
+)
 
 
 class Browser:
@@ -62,9 +64,8 @@ class Browser:
 
     async def tab(self, url, width=1280, height=900, dark=False, phone=False):
         """Open a page of that size; everything that it says and asks for is kept."""
-        target = (await self.ask("Target.createTarget", url="about:blank", newWindow=True))[
-            "targetId"
-        ]
+        made = await self.ask("Target.createTarget", url="about:blank", newWindow=True)
+        target = made["targetId"]  # in a window of its own, else those behind others are hidden
         attached = await self.ask("Target.attachToTarget", targetId=target, flatten=True)
         tab = self.tabs[attached["sessionId"]] = Tab(self, attached["sessionId"], target)
         for domain in ("Runtime", "Network", "Log", "Page"):
@@ -115,9 +116,8 @@ class Tab:
         end = asyncio.get_running_loop().time() + seconds
         while not await self.value(script):
             if asyncio.get_running_loop().time() > end:
-                raise AssertionError(
-                    f"has not come true: {script}; {await self.value('document.body.innerText')}"
-                )
+                seen = await self.value("document.body.innerText")
+                raise AssertionError(f"has not come true: {script}; the page says: {seen}")
             await asyncio.sleep(0.05)
 
     async def picture(self, path, whole=True):

@@ -292,6 +292,13 @@ class Fleet:
         slots, penalties = self._counts(name)
         return slots - penalties
 
+    def up_slots(self) -> list[int]:
+        """Return the tasks that are at each server that is up, by index."""
+        up = self.core.servers
+        if not self._penalties:
+            return [server.slots for server in up]
+        return [server.slots - len(self.backends[server.name].penalties) for server in up]
+
     @property
     def now(self) -> float:
         """The time on the fleet's clock, s."""

@@ -104,9 +104,9 @@ FIGURES = (
         "load",
         "Offered load per server",
         "Tasks sent per second, times the mean time of a task at its server, divided by the "
-        "servers that are up (Little's law). Over ten seconds; the mean is that of tasks that ended in "
-        "them. Where servers work on all tasks at once it is the number that each would have if "
-        "all had the same; where tasks wait at servers the wait is in it.",
+        "servers that are up (Little's law). Over ten seconds; the mean is of the tasks that ended "
+        "in them. Where servers work on all tasks at once it is the number that each would have "
+        "if all had the same; where tasks wait at servers the wait is in it.",
         f"sum(rate({P}server_started_total[10s])) * {MEAN_AT_SERVER} / {UP}",
     ),
     Figure(

@@ -31,11 +31,11 @@ class Reading(NamedTuple):
 
 
 def read(service: Service) -> Reading:
-    """Read a dispatcher; about 15 us and 0.3 us for each server."""
+    """Read a dispatcher; 10 us and 0.3 us for each server."""
     fleet = service.fleet
     figures = service.proxy.figures()
     backends, gone = fleet.backends.values(), fleet.gone
-    slots = up_slots(fleet)
+    slots = fleet.up_slots()
     values: dict[str, float] = {
         "proxy_requests_total": figures.requests,
         "proxy_under_way": figures.under_way,
@@ -59,13 +59,6 @@ def read(service: Service) -> Reading:
     if threshold is not None:
         values["threshold"] = threshold
     return Reading(fleet.up_seconds, values, list(fleet.lasted))
-
-
-def up_slots(fleet: Fleet) -> list[int]:
-    """Return the requests at each server that is up, by index."""
-    return [
-        server.slots - len(fleet.backends[server.name].penalties) for server in fleet.core.servers
-    ]
 
 
 # How dispatchers' own values make one for all, where that is no sum. Each knows its own tasks only,
