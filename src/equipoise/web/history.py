@@ -49,8 +49,8 @@ class History:
         `first` is the number of the first of them, `at` their times, `values` by metric, `buckets`
         of the response time, a list for each bucket.
         """
-        first = max(number, self.count - self.kept, 0)
-        rows = np.arange(first, max(first, self.count)) % self.kept
+        first = min(max(number, self.count - self.kept, 0), self.count)
+        rows = np.arange(first, self.count) % self.kept
         columns = self._values[rows].T.tolist()
         return {
             "first": first,
