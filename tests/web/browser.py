@@ -74,6 +74,7 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await tab.ask("Emulation.setEmulatedMedia", features=[scheme])
         await tab.ask("Page.navigate", url=url)
+        await tab.becomes("location.href !== 'about:blank' && document.readyState === 'complete'")
         return tab
 
 

@@ -43,11 +43,11 @@ class Reader(HTMLParser):
             self.inside[self.now].append(data)
 
 
-def config(servers, admin=True, **more):
+def config(places, admin=True, **more):
     given = {
         "listen": "127.0.0.1:0",
         "seed": 1,
-        "servers": [{"name": name, "address": f"127.0.0.1:{port}"} for name, port in servers],
+        "servers": [{"name": name, "address": f"127.0.0.1:{port}"} for name, port in places],
         "policies": [{"name": "threshold", "level": 1}],
         "health": {"interval": 0.1, "rise": 1, "fall": 2},
         **more,
