@@ -295,18 +295,18 @@
     if (!width) return;
     const left = 30, tall = 190;
     const shown = columns(width - left);
-    const top = shown.some((one) => one.worst !== "up" && one.slots) ? 38 : 18; // room for signs
     const many_ = now.servers.groups !== null || shown.some((one) => one.count > 1);
     const each = (width - left) / Math.max(shown.length, 1);
     const thick = Math.max(1.5, Math.min(each - (each < 8 ? 1 : Math.max(2, each * 0.3)), 54));
-    const names = many_ ? null : fitting(shown.map((one) => one.first), each - 8);
+    const names = many_ ? null : fitting(shown.map((one) => one.first), each - 5);
     const words = !many_ && each > 62;
     const foot = (names ? 18 : 6) + (words ? 15 : 0);
     const threshold = now.threshold;
     const busy = Math.max(2, ...shown.map((one) => Math.max(one.most, one.promise ?? 0)), threshold ?? 0);
     const limits = shown.map((one) => one.limit).filter((l) => l && l <= 4 * busy);
     const high = Math.max(busy, ...limits) * 1.06;
-    const unit = Math.max(1, step(high, 4));
+    const unit = Math.max(1, step(high, 5));
+    const top = shown.some((one) => one.worst !== "up" && one.slots > 0.7 * high) ? 38 : 18; // room for signs
     const bottom = top + tall;
     const y = (v) => bottom - (v / high) * tall;
     svg.setAttribute("viewBox", `0 0 ${width} ${bottom + foot}`);
@@ -540,7 +540,7 @@
 
   function linear(values) {
     const most = Math.max(1, ...values);
-    const unit = step(most, 4);
+    const unit = step(most, 5);
     return [...Array(Math.ceil(most / unit - 1e-9) + 1).keys()].map((k) => k * unit);
   }
 
