@@ -277,7 +277,7 @@
 
   /** Names as they fit: whole, without what all begin with, or none. */
   function fitting(names, room) {
-    const wide = (list) => Math.max(...list.map((name) => name.length)) * 6.9;
+    const wide = (list) => Math.max(...list.map((name) => name.length)) * 6.7;
     if (wide(names) <= room) return names;
     let same = 0;
     while (names.every((name) => name.length > same + 1 && name[same] === names[0][same])) same++;
@@ -312,6 +312,7 @@
     svg.setAttribute("viewBox", `0 0 ${width} ${bottom + foot}`);
     svg.setAttribute("height", bottom + foot);
     const parts = [patterns()];
+    const above = []; // what stands before the threshold's line
     for (let v = 0; v <= high; v += unit) {
       parts.push(draw("line", { class: v ? "rule" : "axis", x1: left, x2: width, y1: y(v), y2: y(v) }),
         write(left - 8, y(v) + 4, v.toLocaleString("en"), "right"));
@@ -333,10 +334,10 @@
       if (one.worst !== "up") {
         const size = Math.min(14, Math.max(each - 1, 5));
         const at = Math.min(label === null || !mean ? y(mean) - 4 - size : label - 14 - size, bottom - size - 4);
-        group.append(draw("svg", { x: middle - size / 2, y: Math.max(at, 0), width: size, height: size, viewBox: "0 0 12 12", class: CLASS[one.worst], overflow: "visible" },
+        above.push(draw("svg", { x: middle - size / 2, y: Math.max(at, 0), width: size, height: size, viewBox: "0 0 12 12", class: CLASS[one.worst], overflow: "visible" },
           draw("path", { d: SIGNS[one.worst], class: `sign ${CLASS[one.worst]}` })));
       }
-      if (label !== null && (mean > 0 || one.worst === "up")) group.append(write(middle, label, one.slots.toLocaleString("en"), "value on middle"));
+      if (label !== null && (mean > 0 || one.worst === "up")) above.push(write(middle, label, one.slots.toLocaleString("en"), "value on middle"));
       if (names) group.append(write(middle, bottom + 15, names[i], "name middle"));
       if (words && one.state !== "up") group.append(write(middle, bottom + 30, WORDS[one.state] ?? one.state, "word middle"));
       parts.push(group);
@@ -344,7 +345,7 @@
     if (threshold !== null) {
       parts.push(draw("line", { class: "threshold across", x1: left, x2: width, y1: y(threshold), y2: y(threshold) }));
     }
-    svg.replaceChildren(...parts);
+    svg.replaceChildren(...parts, draw("g", { class: "above" }, ...above));
     const tasks = shown.map((one) => (one.count > 1 ? null : one.slots));
     svg.setAttribute("aria-label", many_ || shown.length > 20
       ? `Tasks at ${many(now.servers.count, "server")}, in groups.`
@@ -567,10 +568,11 @@
     const threshold = v.threshold ? points((i) => v.threshold[i]) : [];
     const spread = [...all()].map((i) => [past.at[i], v.least_slots[i], v.most_slots[i]]);
     const quantiles = { median: points((i) => response(0.5, i, SMOOTH)?.value ?? null), p99: points((i) => response(0.99, i, SMOOTH)?.value ?? null) };
+    const restless = threshold.filter((p, i) => i && p[1] !== threshold[i - 1][1]).length > 50;
     charts.data = { offered, threshold, spread, ...quantiles };
     readout();
     chart("load", {
-      lines: [{ look: "line load", points: offered }, { look: "threshold", points: threshold, steps: true }],
+      lines: [{ look: `threshold${restless ? " restless" : ""}`, points: threshold, steps: true }, { look: "line load", points: offered }],
       band: spread,
       format: digits_,
       label: `Offered load per server ${digits(offered.at(-1)[1])} now` + (now.threshold === null ? "." : `, threshold ${now.threshold}.`),
