@@ -154,8 +154,9 @@ def test_it_serves_and_shows_and_records_and_drains(servers, dispatcher, tmp_pat
     process, line, port, admin = dispatcher(ports(made))
     assert line == (
         f"listening on 127.0.0.1:{port}, 2 servers, threshold(level=1); "
-        f"status http://127.0.0.1:{admin}/status\n"
+        f"dashboard http://127.0.0.1:{admin}/\n"
     )
+    assert get(admin, "/")[1].startswith("<!doctype html>")
     answers = [get(port) for _ in range(20)]
     assert {status for status, _ in answers} == {200}
     assert {body for _, body in answers} == {"a", "b"}

@@ -29,8 +29,15 @@ def command(config: str, check: bool, wait: bool) -> int:
         return 0
 
     from ..live.serve import serve
+    from ..web.dashboard import dashboard
 
-    cut = serve(found, wait=wait, say=click.echo, note=lambda text: click.echo(text, err=True))
+    cut = serve(
+        found,
+        wait=wait,
+        say=click.echo,
+        note=lambda text: click.echo(text, err=True),
+        pages=dashboard,
+    )
     if cut:
         some = "1 request was cut, it had" if cut == 1 else f"{cut} requests were cut, they had"
         click.echo(f"error: {some} not ended", err=True)

@@ -4,7 +4,8 @@
     /status    the same and more, as one JSON object
     /health    200 while the dispatcher takes requests and a server is up, else 503
 
-One request a connection. It is not meant to be reached from outside: there is no password.
+and what else it is given, the dashboard for one. One request a connection. It is not meant to be
+reached from outside: there is no password.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
 
 from ..errors import EquipoiseError
 
@@ -30,12 +33,30 @@ class Answer(NamedTuple):
     type: str  # of its content
     body: str
     status: int = 200
+    fields: tuple[tuple[str, str], ...] = ()  # further ones of the head
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A page that is told its query, as a mapping of names to the last value of each."""
+
+    answer: Callable[[Mapping[str, str]], Answer]
+
+
+Page = Callable[[], Answer] | Asked
+
+
+class Site(NamedTuple):
+    """Pages from elsewhere, and what keeps their data."""
+
+    pages: Mapping[str, Page]  # by path
+    tick: Callable[[], None]  # called many times a second while the dispatcher runs
 
 
 class Admin:
-    """Serves pages by their path; each is a function without arguments."""
+    """Serves pages by their path."""
 
-    def __init__(self, pages: Mapping[str, Callable[[], Answer]]) -> None:
+    def __init__(self, pages: Mapping[str, Page]) -> None:
         self.pages = dict(pages)
         self._server: asyncio.Server | None = None
         self._talking: set[asyncio.Task[None]] = set()
@@ -89,18 +110,21 @@ class Admin:
             writer.transport.abort()
 
     def _answer(self, method: str, path: str) -> Answer:
-        page = self.pages.get(path.partition("?")[0])
+        path, _, query = path.partition("?")
+        page = self.pages.get(path)
         if not method:
             return Answer("text/plain", "not an HTTP request\n", 400)
         if method not in ("GET", "HEAD"):
             return Answer("text/plain", "only GET\n", 405)
         if page is None:
             return Answer("text/plain", f"there are {', '.join(self.pages)}\n", 404)
-        return page()
+        return page.answer(dict(parse_qsl(query))) if isinstance(page, Asked) else page()
 
 
-def as_json(value: Any) -> Answer:
-    """Return a page that is a JSON object."""
+def as_json(value: Any, *, compact: bool = False) -> Answer:
+    """Return a page that is a JSON object; `compact`: for programs, not to be read."""
+    if compact:
+        return Answer(JSON_TYPE, json.dumps(value, separators=(",", ":")))
     return Answer(JSON_TYPE, json.dumps(value, indent=1) + "\n")
 
 
@@ -117,6 +141,7 @@ def _response(answer: Answer, head_only: bool) -> bytes:
         f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}\r\n"
         f"Content-Type: {answer.type}\r\nContent-Length: {len(body)}\r\n"
         + ("Allow: GET, HEAD\r\n" if answer.status == 405 else "")
+        + "".join(f"{name}: {value}\r\n" for name, value in answer.fields)
         + "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + (b"" if head_only else body)

@@ -398,10 +398,15 @@ class Core:
                 return {"green": ends[0], "yellow": ends[1] - ends[0]}
         return {}
 
+    @property
+    def tells(self) -> bool:
+        """Whether what is known of servers is what they told, rather than what was counted here."""
+        return self.agents or self.spec.policy.clock is not None
+
     def known(self) -> dict[str, Known]:
         """Return what is known of each server that is up or paused, and since when."""
         self._save()
-        tells = self.agents or self.spec.policy.clock is not None
+        tells = self.tells
         return {
             server.name: Known(
                 server.length,

@@ -36,6 +36,7 @@ BUCKETS = (
 )
 OUTCOMES = ("ok", "client_aborted", "upstream_error", "timeout", "cut")
 FAILURES = ("upstream_error", "timeout")
+ERRORS = (*FAILURES, "unavailable", "cut")  # of exchanges; and answers with a status from 500 on
 MOST_PENALTIES = 64  # tasks that count at a server beyond their end
 MOST_EVENTS = 200
 
@@ -58,6 +59,16 @@ class Backend:
     buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     seconds: float = 0.0  # spent there by those of outcome ok
     penalties: deque[Slot] = field(default_factory=deque)
+
+    def add(self, other: Backend) -> None:
+        """Add what was counted of another to what was counted of this."""
+        self.chosen += other.chosen
+        self.started += other.started
+        self.not_sent += other.not_sent
+        self.failures += other.failures
+        self.seconds += other.seconds
+        for name, count in other.outcomes.items():
+            self.outcomes[name] += count
 
     @property
     def address(self) -> str:
@@ -115,9 +126,12 @@ class Fleet:
         self.refused: dict[str, int] = {}  # exchanges that reached no server, by outcome
         self.lasted = [0] * (len(BUCKETS) + 1)  # exchanges by their whole duration
         self.lasted_seconds = 0.0
+        self.errors = dict.fromkeys((*ERRORS, "status"), 0)  # exchanges that went wrong, by why
+        self.gone = Backend("", "", 0)  # what was counted of servers that left, together
         self._clock, self._record, self._on_event = clock, log, on_event
         self._freed: list[Callable[[], None]] = []
         self._penalties: deque[tuple[float, Backend, Slot]] = deque()
+        self.core.now = self.began
         self._threshold = self.core.announcement
         self._slow: dict[str, float] = {}  # since when servers start slowly
         self._in_core: set[str] = set()  # up or paused there
@@ -228,6 +242,10 @@ class Fleet:
         self.lasted[bisect_left(BUCKETS, record.total)] += 1
         self.lasted_seconds += record.total
         backend = self.backends.get(record.server) if record.server is not None else None
+        if record.outcome in ERRORS:
+            self.errors[record.outcome] += 1
+        elif record.outcome == "ok" and record.status >= 500:
+            self.errors["status"] += 1
         if record.outcome not in OUTCOMES:
             self.refused[record.outcome] = self.refused.get(record.outcome, 0) + 1
         elif backend is not None:
@@ -262,7 +280,8 @@ class Fleet:
                 self.core.update(None if turn == ALL else up[turn].name)
         if self.core.announcement != self._threshold:
             was, self._threshold = self._threshold, self.core.announcement
-            self._note(f"threshold {was} -> {self._threshold}")
+            if self.core.spec.policy.learns:  # else it is there since servers are
+                self._note(f"threshold {was} -> {self._threshold}")
         if freed:
             self._free()
 
@@ -273,12 +292,33 @@ class Fleet:
         slots, penalties = self._counts(name)
         return slots - penalties
 
+    def up_slots(self) -> list[int]:
+        """Return the tasks that are at each server that is up, by index."""
+        up = self.core.servers
+        if not self._penalties:
+            return [server.slots for server in up]
+        return [server.slots - len(self.backends[server.name].penalties) for server in up]
+
+    @property
+    def now(self) -> float:
+        """The time on the fleet's clock, s."""
+        return self._clock()
+
+    @property
+    def up_seconds(self) -> float:
+        """The age of the fleet."""
+        return self._clock() - self.began
+
     @property
     def threshold(self) -> int | None:
         """The threshold in force; None for policies that have none."""
         policy = self.core.spec.policy
         has = policy.announces or "level" in policy.params
         return self.core.announcement if has else None
+
+    def starts_slowly(self, name: str) -> bool:
+        """Whether a server that is up is still sent less than its part."""
+        return name in self._slow
 
     def status(self) -> dict[str, Any]:
         """Return all that is known, as text, numbers, lists and dicts."""
@@ -411,6 +451,7 @@ class Fleet:
             self._in_core.remove(name)
             self.core.left(name)
         del self.backends[name]
+        self.gone.add(backend)
         self.health.forget(name)
         self._note(f"{name} is gone")
 

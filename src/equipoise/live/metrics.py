@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import Any
 
+from .core import Known
 from .fleet import BUCKETS, Fleet
 from .health import State
 
@@ -80,6 +81,14 @@ def render(fleet: Fleet, figures: Any = None, log: Any = None) -> str:
     )
     page.family("retries_total", "counter", "further servers tried", [({}, fleet.retries)])
     page.family(
+        "errors_total",
+        "counter",
+        "requests that went wrong by the servers' or the dispatcher's fault, by how; "
+        "status: answered with one from 500 on",
+        [({"why": why}, count) for why, count in fleet.errors.items()],
+    )
+    page.family("up_seconds", "gauge", "since the dispatcher was made", [({}, fleet.up_seconds)])
+    page.family(
         "unserved_total",
         "counter",
         "requests that no server took, by why",
@@ -97,7 +106,7 @@ def render(fleet: Fleet, figures: Any = None, log: Any = None) -> str:
 
 
 def _of_servers(page: Page, fleet: Fleet) -> None:
-    known = fleet.core.known()
+    known, health, now = fleet.core.known(), fleet.health.of, fleet.now
     by = {name: ({"server": name}, backend) for name, backend in fleet.backends.items()}
     page.family(
         "server_state",
@@ -109,6 +118,26 @@ def _of_servers(page: Page, fleet: Fleet) -> None:
             for state in State
         ],
     )
+    page.family(
+        "server_state_seconds",
+        "gauge",
+        "for how long it has been in its state",
+        [(label, now - health[name].since) for name, (label, _) in by.items()],
+    )
+    page.family(
+        "server_slow_start",
+        "gauge",
+        "1 while it has come up and is sent less than its part",
+        [(label, int(fleet.starts_slowly(name))) for name, (label, _) in by.items()],
+    )
+    page.family(
+        "server_limit",
+        "gauge",
+        "most requests that it is sent at once, as configured",
+        [(label, b.limit) for label, b in by.values() if b.limit is not None],
+    )
+    if fleet.core.tells:
+        _of_news(page, known, now)
     page.family(
         "server_length",
         "gauge",
@@ -153,6 +182,26 @@ def _of_servers(page: Page, fleet: Fleet) -> None:
         "server_duration_seconds",
         "time of a request at a server, to the last byte",
         [(label, backend.buckets, backend.seconds) for label, backend in by.values()],
+    )
+
+
+def _of_news(page: Page, known: Mapping[str, Known], now: float) -> None:
+    """What servers told."""
+    page.family(
+        "server_most",
+        "gauge",
+        "most tasks that it can have, by what it told last and what it was sent since",
+        [({"server": name}, one.most) for name, one in known.items() if one.most is not None],
+    )
+    page.family(
+        "server_told_seconds",
+        "gauge",
+        "since it told that",
+        [
+            ({"server": name}, now - one.since)
+            for name, one in known.items()
+            if one.most is not None
+        ],
     )
 
 

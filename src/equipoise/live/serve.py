@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import EquipoiseError
 from ..policies.user import try_plain
 from .access_log import AccessLog
-from .admin import Admin, Answer, as_json
+from .admin import Admin, Answer, Page, Site, as_json
 from .checks import Checks, check
 from .config import Config, split_address
 from .core import warm_up
@@ -44,9 +44,16 @@ class Service:
         Checked already.
     on_event
         Called with each `Event` of the fleet.
+    pages
+        Gives further pages of the admin listener; not called where there is none.
     """
 
-    def __init__(self, config: Config, on_event: Callable[[Event], None] | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        on_event: Callable[[Event], None] | None = None,
+        pages: Callable[[Service], Site] | None = None,
+    ) -> None:
         require_live()
         self.config = config
         spec = config.spec
@@ -67,9 +74,13 @@ class Service:
         )
         self.proxy = Proxy(self.fleet, config.proxy_limits())
         self.checks = Checks(self.fleet.rules, self.fleet.checked)
-        self.admin = Admin(
-            {"/metrics": self._metrics, "/status": self._status, "/health": self._health}
-        )
+        own: dict[str, Page] = {
+            "/metrics": self._metrics,
+            "/status": self._status,
+            "/health": self._health,
+        }
+        self.site = pages(self) if pages and config.admin else Site({}, lambda: None)
+        self.admin = Admin({**self.site.pages, **own})
         self.address = self.admin_address = ("", 0)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -134,7 +145,9 @@ class Service:
             servers += f" ({up} up)"
         text = f"listening on {shown(self.address)}, {servers}, {self.fleet.core.spec.label}"
         if self.config.admin is not None:
-            text += f"; status http://{shown(self.admin_address)}/status"
+            there = f"http://{shown(self.admin_address)}"
+            seen = f"dashboard {there}/" if "/" in self.site.pages else f"status {there}/status"
+            text += f"; {seen}"
         return text
 
     # -- inside -------------------------------------------------------------------------------
@@ -161,6 +174,7 @@ class Service:
             delay = min(delay, max(0.0005, updates.next - time.monotonic()))
         self._timer = asyncio.get_running_loop().call_later(delay, self._tick)
         self.fleet.tick()
+        self.site.tick()
 
     def _metrics(self) -> Answer:
         return Answer(CONTENT_TYPE, render(self.fleet, self.proxy.figures(), self.log))
@@ -193,7 +207,14 @@ def shown(address: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def serve(config: Config, *, wait: bool = False, say: Say = nothing, note: Say = nothing) -> int:
+def serve(
+    config: Config,
+    *,
+    wait: bool = False,
+    say: Say = nothing,
+    note: Say = nothing,
+    pages: Callable[[Service], Site] | None = None,
+) -> int:
     """Run a dispatcher until SIGTERM or SIGINT, then drain; a second signal cuts what is left.
 
     SIGUSR1 opens the access log anew.
@@ -204,6 +225,8 @@ def serve(config: Config, *, wait: bool = False, say: Say = nothing, note: Say =
         Start even if no server answers yet.
     say, note
         Called with the line that says what runs; with what happens afterwards.
+    pages
+        As in `Service`.
 
     Returns
     -------
@@ -217,10 +240,16 @@ def serve(config: Config, *, wait: bool = False, say: Say = nothing, note: Say =
     """
     uvloop = require_live()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(config, wait, say, note))
+        return runner.run(_serve(config, wait, say, note, pages))
 
 
-async def _serve(config: Config, wait: bool, say: Say, note: Say) -> int:
+async def _serve(
+    config: Config,
+    wait: bool,
+    say: Say,
+    note: Say,
+    pages: Callable[[Service], Site] | None,
+) -> int:
     loop = asyncio.get_running_loop()
     told, again = asyncio.Event(), asyncio.Event()
     started = False
@@ -234,7 +263,7 @@ async def _serve(config: Config, wait: bool, say: Say, note: Say) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    service = Service(config, happened)
+    service = Service(config, happened, pages)
     if service.log is not None:
         loop.add_signal_handler(signal.SIGUSR1, service.log.reopen)
     starting = loop.create_task(service.start(wait=wait))

@@ -77,7 +77,7 @@ def document(
     `script` has values shown on hover, in figures that have them.
     """
     assets = resources.files("equipoise.report")
-    css = palette_css() + assets.joinpath("page.css").read_text(encoding="utf-8")
+    css = paper_css() + assets.joinpath("page.css").read_text(encoding="utf-8")
     js = assets.joinpath("page.js").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -457,6 +457,12 @@ def _policies(c: Comparison) -> str:
 
 def _message(p: PolicyResult, kind: str) -> str:
     return "" if p.unstable is not None else table.plain(p.messages.get(kind, 0.0), 3)
+
+
+def paper_css() -> str:
+    """The variables of every page of ours: colours of lines, of paper and ink, and letters."""
+    file = resources.files("equipoise.report").joinpath("paper.css")
+    return palette_css() + file.read_text(encoding="utf-8")
 
 
 def palette_css(root: str = ":root") -> str:

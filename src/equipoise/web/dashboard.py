@@ -1,0 +1,262 @@
+"""The page at / of the admin listener and its data at /history, for one dispatcher.
+
+    /                        the page: one file, nothing from elsewhere
+    /history?since=&start=   samples from that number on, and how all is now; JSON
+            &find=           the rows of servers whose names have that in them
+
+The data's size is bounded: above `MOST` servers groups of neighbours take the place of servers, and
+the table has those that do not serve or have most to do. However many look, it is put together once
+a sample.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..live.admin import Answer, Asked, Site, as_json
+from ..live.fleet import BUCKETS, Fleet
+from ..live.health import State
+from ..live.serve import Service
+from ..report.figures import esc
+from ..report.page import paper_css
+from . import reading
+from .figures import FIGURES, told
+from .history import EVERY, MINUTE, Events, History, Minute
+from .reading import COUNTED, SLOW, STATES
+from .words import Trouble, health
+
+MOST = 100  # servers that are told one by one; bars, where there are more
+ROWS = 40  # of the table, where there are more
+MOST_FOUND = 200  # characters of `find` that are looked at
+
+
+def dashboard(service: Service) -> Site:
+    """Return the pages of a service, and what samples it; as `Service` takes it."""
+    data = Dashboard(service)
+    return Site({"/": page, "/history": Asked(data.answer)}, data.tick)
+
+
+class Dashboard:
+    """What the page shows of one service."""
+
+    def __init__(
+        self,
+        service: Service,
+        clock: Callable[[], float] = time.monotonic,
+        read: Callable[[Service], reading.Reading] = reading.read,
+    ) -> None:
+        self.service, self._clock, self._read = service, clock, read
+        self.history, self.minute, self.events = History(), Minute(), Events()
+        self.start = f"{time.time_ns():x}"  # another for each start of the dispatcher
+        self._due = clock()
+        self._made: dict[str, dict[str, Any]] = {}  # by `find`; of the sample that is the last
+
+    def tick(self) -> None:
+        """Take a sample, if one is due."""
+        now = self._clock()
+        if now < self._due:
+            return
+        self._due = max(self._due + EVERY, now + EVERY / 2)  # in step, without catching up
+        self.sample()
+
+    def sample(self) -> None:
+        """Take a sample."""
+        fleet = self.service.fleet
+        found = self._read(self.service)
+        self.history.add(found)
+        self.events.add(fleet.events)
+        if self.minute.due(found.at):
+            self.minute.add(found.at, list(fleet.backends), reading.counts(fleet.backends.values()))
+        self._made.clear()
+
+    def answer(self, query: Mapping[str, str]) -> Answer:
+        """Return /history."""
+        known = query.get("start") == self.start
+        since = query.get("since", "")[:18]  # a number that a machine word holds
+        number = int(since) if known and since.isascii() and since.isdigit() else 0
+        find = query.get("find", "")[:MOST_FOUND]
+        if find not in self._made:
+            if len(self._made) >= 16:  # each costs memory, and they are gone with the next sample
+                self._made.clear()
+            self._made[find] = self.now(find)
+        samples = self.history.since(number)
+        left = max(0.0, self._due - self._clock())
+        found = {**self._made[find], "samples": samples, "next": round(left, 3)}
+        return as_json(found, compact=True)._replace(fields=FENCE)
+
+    def now(self, find: str = "") -> dict[str, Any]:
+        """Return how all is at this moment; text, numbers, lists and dicts."""
+        fleet = self.service.fleet
+        agents = self._agents()
+        names = list(fleet.backends)
+        states = [reading.state(fleet, name) for name in names]
+        return {
+            "start": self.start,
+            "time": round(time.time(), 3),
+            "up": round(fleet.up_seconds, 3),
+            "policy": fleet.core.spec.label,
+            "threshold": fleet.threshold,
+            "tokens": fleet.core.tokens(),
+            "tells": fleet.core.tells,
+            "bounds": BUCKETS,
+            "health": self._health(names, states, bool(agents.get("deaf")))._asdict(),
+            "agents": {key: agents[key] for key in ("open", "unheard", "deaf") if key in agents},
+            "servers": self._servers(names, states, find, agents.get("of", {})),
+            "events": [event._asdict() for event in self.events.told],
+        }
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _agents(self) -> dict[str, Any]:
+        """What is known of the servers' agents, and under "of" of each; {} where there are none."""
+        if not self.service.fleet.core.agents:
+            return {}
+        status = self.service.status()
+        of = {one["name"]: one["agent"] for one in status["servers"] if one.get("agent")}
+        return {**status.get("agents", {}), "of": of}
+
+    def _health(self, names: Sequence[str], states: Sequence[str], deaf: bool) -> Any:
+        service, of = self.service, self.service.fleet.health.of
+        trouble = sorted(
+            (
+                Trouble(name, state, of[name].why)
+                for name, state in zip(names, states, strict=True)
+                if state != State.UP
+            ),
+            key=lambda one: STATES.index(one.state),
+        )
+        figures = service.proxy.figures()
+        return health(
+            len(names),
+            sum(state in (State.UP, SLOW) for state in states),
+            trouble,
+            draining=service.proxy.draining,
+            under_way=figures.under_way,
+            queued=figures.queued,
+            requests=self.history.change("proxy_requests_total", MINUTE),
+            errors=self.history.change("errors_total", MINUTE),
+            deaf=deaf,
+        )
+
+    def _servers(
+        self, names: Sequence[str], states: Sequence[str], find: str, agents: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        fleet = self.service.fleet
+        found: dict[str, Any] = {
+            "count": len(names),
+            "states": dict(Counter(states)),
+            "groups": None,
+        }
+        shown = names
+        if find:
+            shown = [name for name in names if find.lower() in name.lower()]
+        found["found"] = len(shown)
+        if len(names) > MOST:
+            slots = dict(zip(names, map(fleet.slots, names), strict=True))
+            rank = dict(zip(names, map(STATES.index, states), strict=True))
+            found["groups"] = groups(names, states, list(slots.values()))
+            shown = sorted(shown, key=lambda name: (rank[name], -slots[name]))[:ROWS]
+        found["rows"] = self._rows(fleet, shown, agents)
+        return found
+
+    def _rows(
+        self, fleet: Fleet, names: Sequence[str], agents: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        rows = reading.servers(fleet, names)
+        counted = reading.counts(fleet.backends[name] for name in names)
+        at = fleet.up_seconds
+        for row, now in zip(rows, counted, strict=True):
+            change = self.minute.change(at, row["name"], now)
+            if change is not None:
+                seconds, more = change
+                grown = dict(zip(COUNTED, more.tolist(), strict=True))
+                row["rate"] = round(grown["started"] / seconds, 3)
+                row["failures"] = int(grown["failures"])
+                if grown["ok"]:
+                    row["mean"] = round(grown["seconds"] / grown["ok"], 6)
+            if row["name"] in agents:
+                row["agent"] = agents[row["name"]]
+        return rows
+
+
+def groups(
+    names: Sequence[str], states: Sequence[str], slots: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return groups of neighbours, at most `MOST`, as even as can be."""
+    edges = np.linspace(0, len(names), MOST + 1).round().astype(int).tolist()
+    found = []
+    for start, end in pairwise(edges):
+        inside = slots[start:end]
+        found.append(
+            {
+                "first": names[start],
+                "last": names[end - 1],
+                "count": end - start,
+                "slots": sum(inside),
+                "least": min(inside),
+                "most": max(inside),
+                "states": dict(Counter(states[start:end])),
+            }
+        )
+    return found
+
+
+# -- the page -----------------------------------------------------------------------------------
+
+# Everything is in the page, and nothing else may run in it, be loaded by it or frame it.
+POLICY = (
+    "default-src 'none'; script-src {script}; style-src {style}; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'"
+)
+FENCE = (
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+    ("Referrer-Policy", "no-referrer"),
+)
+
+
+@cache
+def page() -> Answer:
+    """Return the page; the same for every dispatcher."""
+    files = resources.files("equipoise.web")
+
+    def file(name: str) -> str:
+        return files.joinpath(name).read_text(encoding="utf-8")
+
+    style = paper_css() + file("dashboard.css")
+    script = file("dashboard.js")
+    text = file("dashboard.html")
+    for figure in FIGURES:
+        text = text.replace(f'data-figure="{figure.key}"', _titled(figure.key))
+    parts = {"style": f"\n{style}", "script": f"\n{script}", "meanings": _meanings()}
+    for name, part in parts.items():
+        text = text.replace(f"<!-- {name} -->", part)
+    policy = POLICY.format(script=_hash(parts["script"]), style=_hash(parts["style"]))
+    fields = (("Content-Security-Policy", policy), *FENCE)
+    return Answer("text/html; charset=utf-8", text, fields=fields)
+
+
+def _titled(key: str) -> str:
+    return f'data-figure="{key}" title="{esc(told(key))}"'
+
+
+def _meanings() -> str:
+    return "".join(
+        f"<dt>{esc(figure.name)}</dt><dd>{esc(figure.meaning)}<br><code>{esc(figure.formula)}</code></dd>"
+        for figure in FIGURES
+    )
+
+
+def _hash(text: str) -> str:
+    """Return how a policy names an inline script or style."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
