@@ -11,7 +11,6 @@ Names are loaded when they are first used, so that importing the package costs n
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -103,7 +102,9 @@ __all__ = ["__version__", *_WHERE, *_CONSTRUCTORS]
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return _version("equipoise")
+        from importlib.metadata import version  # 0.02 s that few processes need
+
+        return version("equipoise")
     if name in _WHERE:
         value = getattr(import_module(f".{_WHERE[name]}", __name__), name)
     elif name in _CONSTRUCTORS:

@@ -22,6 +22,7 @@ tuple of arrays (1 to 6 us).
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import os
 import sys
@@ -146,6 +147,7 @@ def kernel(function: Any) -> Any:
     with _making:
         made = njit(**OPTIONS)(_substituted(function))
     _keep_on_disk(made, function, lambda: content_key(function))
+    _collect_later(made)
     return made
 
 
@@ -323,6 +325,26 @@ def cache_folder() -> Path:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "equipoise" / "kernels"
+
+
+def _collect_later(made: Any) -> None:
+    """Let no garbage be looked for while numba compiles or loads: a tenth, or a third, of the time.
+
+    It makes hundreds of thousands of objects, of which few are garbage before it is done.
+    """
+    compile_ = made.compile
+
+    def compile_first(signature: Any) -> Any:
+        with _making:  # one at a time, as numba's own lock has it: what was on comes on again
+            was_on = gc.isenabled()
+            gc.disable()
+            try:
+                return compile_(signature)
+            finally:
+                if was_on:
+                    gc.enable()
+
+    made.compile = compile_first
 
 
 def _keep_on_disk(made: Any, function: Any, key: Callable[[], str]) -> None:
@@ -638,5 +660,6 @@ def by_address(function: Any, example: Any, arguments: int = 0) -> Any:
     _keep_on_disk(
         made, call, lambda: hashlib.sha256(content_key(function).encode() + what).hexdigest()
     )
+    _collect_later(made)
     _at_address[function, typ, arguments] = made
     return made

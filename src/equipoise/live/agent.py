@@ -1,0 +1,5 @@
+"""The agent of a server."""
+
+from .telling import Agent, Link, NotWelcome
+
+__all__ = ["Agent", "Link", "NotWelcome"]
