@@ -32,7 +32,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from .. import __version__
-from ..policies.base import silent
 from .core import Core, Slot
 from .wire import (
     BEAT,
@@ -391,7 +390,7 @@ class Hearing:
         kind = said.kind
         if kind == "answer" or kind == "update":  # it has told its state
             talk.uncertain = False
-            if talk.asked and not said.number:
+            if talk.asked and not (talk.awaited and said.number == talk.awaited):
                 kind = talk.asked.popleft()
         self.core.now = now
         self.core.heard(ear.name, m, received, kind)
@@ -571,13 +570,6 @@ class Hearing:
                 "no server is heard: tasks go to servers at random" if deaf else
                 "servers are heard: tasks go where the policy says"
             )  # fmt: skip
-
-
-def tells(policy: Any) -> bool:
-    """Whether servers have anything to tell a dispatcher of this policy."""
-    return any(
-        tell is not silent for tell in (policy.tell_start, policy.tell_finish, policy.tell_state)
-    )
 
 
 _ASK, _BEAT = line(Ask()), line(Beat())
