@@ -74,7 +74,7 @@ class Host:
     def _turn(self, agent):
         if agent is self.agent and self.up:
             agent.due(self.net.now)
-            self.net.after(0.01, self._turn, agent)
+            self.net.after(0.05, self._turn, agent)
 
     def kill(self, *, reset=True):
         """The process dies: its tasks with it, its connections too, if anyone is told."""
@@ -95,7 +95,7 @@ class Wire:
 
     def __init__(self, net, side, host):
         self.net, self.side, self.host = net, side, host
-        self.faults = side.faults.get(host.name, side.faults.get("*", {}))
+        self.faults = side.faults.get(host.name, side.faults["*"])
         self.open, self.last, self.held = True, net.now, []
         self.to_agent = self.to_dispatcher = net.now  # when what was sent last arrives
         self.link = self.talk = None
@@ -176,7 +176,7 @@ class Side:
     """A dispatcher: core, hearing, and its wires."""
 
     def __init__(self, net, policy, hosts, *, name="d0", period=None, seed=1, unheard=3.0):
-        self.net, self.faults, self.wires, self.events = net, {}, {}, []
+        self.net, self.faults, self.wires, self.events = net, {"*": {}}, {}, []
         self.core = Core(policy, seed=seed, agents=True)
         self.hearing = Hearing(
             self.core, name, unheard=unheard, period=period, note=self.events.append
@@ -272,7 +272,7 @@ class Job:
         if self.state == "there" and told:
             self._end(came=False)
         elif self.state == "there":
-            self.net.after(60.0, self._abort)  # the dispatcher's patience
+            self.net.after(15.0, self._abort)  # the dispatcher's patience
 
     def _end(self, *, came):
         self.state = "over"

@@ -346,12 +346,14 @@ class Core:
         if any(server.index >= 0 for server in servers):
             self._rebuild()
 
-    def restarted(self, name: str) -> None:
+    def restarted(self, name: str, *, ended: int = 0) -> None:
         """A server counts anew what it receives, and what it promised is void.
 
         The slots that are out go on counting, as tasks that it has not received yet: whether they
-        reached the present life or the one before, nobody knows. So such a slot ends by `not_sent`
-        or `disowned`, unless its task is sent from now on.
+        reached the present life or the one before, nobody knows. So do `ended` tasks whose slots
+        were released, while they may be there still. So a slot then ends by `not_sent`, or by
+        `received` and `finished`, one that was released by `received`, unless its task is sent
+        from now on.
 
         Raises
         ------
@@ -360,22 +362,26 @@ class Core:
         """
         server = self._known(name)
         self._save()
-        server.length = server.sent = server.slots
+        server.length, server.sent = server.slots, server.slots + ended
         server.promise = UNKNOWN + 1 - server.sent
         if server.index >= 0:
             self._rebuild()
 
-    def disowned(self, slot: Slot) -> bool:
-        """Count a slot's task no more, as if it had never reached its server.
+    def received(self, slot: Slot) -> None:
+        """Count the slot's task as received by its server, so no longer on top of what it says.
 
-        The slot is still to be released, which then changes nothing. False if it was released.
+        For a task that was sent without its server counting it; its slot ends, or has ended, by
+        `finished`.
         """
-        server = self._release(slot)
-        if server is None:
-            return False
-        slot.released, slot.generation = False, -1  # of no life
-        self._never_came(server)
-        return True
+        server = slot.server
+        if slot.generation != server.generation:
+            return
+        if server.index >= 0:
+            assert self._world is not None
+            self._take_back(self._address, server.index)
+            self._world.length[server.index] += 1  # it is there all the same
+        else:
+            server.sent -= 1
 
     def update(self, name: str | None = None) -> None:
         """Let a server, or all in the order of their index, tell its state as at an update.

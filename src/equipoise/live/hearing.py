@@ -8,13 +8,15 @@ adds the tasks sent since; this file sees to it that what the core hears is true
                 server. A message says how many of them the agent has received, as a set, so that
                 tasks may overtake each other and the promise: fewer than m, and what was sent and
                 not received. A task with a number is never taken back. Where nobody knows whether
-                it came, the agent is told that it is *over*, and counts it as received.
+                it came, the agent is told that it is *over*, and counts it as received. Before
+                the agent has said hello tasks have no numbers and are *carried*: they count on
+                top of what it says until they end, or for `unheard` seconds.
     sequence    A line that is not newer than the last one heard is dropped. After a gap the server
                 is asked.
     generation  An agent that is another than before, or counts fewer tasks than before, has lost
                 count: numbers begin anew, under a new name and on a new stream, and until it
-                speaks nothing is known of it. Tasks that are out count on top of what it says
-                until they end, for they may still come; at most for `unheard` seconds.
+                speaks nothing is known of it. Tasks that are out are carried, as they may still
+                come.
     streams     One at a time; what comes late on an earlier one is dropped. A stream that is lost
                 voids nothing: the promise stands, own sends are added, and the agent answers with
                 its state when there is a new one.
@@ -29,6 +31,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Protocol
 
 from .. import __version__
@@ -79,8 +82,7 @@ class Ear:
     def __init__(self, name: str, now: float) -> None:
         self.name = name
         self.talk: Talk | None = None  # the stream that is open
-        self.generation: str | None = None  # of the agent
-        self.past: deque[str] = deque(maxlen=MOST_PAST)  # its earlier ones
+        self.past: deque[str] = deque(maxlen=MOST_PAST)  # generations that are gone
         self.heard_at = now
         self.unheard = False  # nothing came for too long
         self.refused = False  # the last stream was
@@ -88,18 +90,19 @@ class Ear:
         self.skew: float | None = None  # s that its clock is ahead
         self.limit: int | None = None  # most tasks that it takes
         self.messages = 0  # promises heard
-        self.carried: dict[Slot, float] = {}  # out since an earlier life, and until when they count
-        self.out: dict[Slot, int] = {}  # tasks written and not ended, by number
+        self.carried: dict[Slot, float] = {}  # written without a number, and until when they count
+        self.out: dict[Slot, int] = {}  # with their numbers; 0: carried for long enough
         self.begin("")
 
     def begin(self, dispatcher: str) -> None:
         """Begin to count, under this name."""
         self.dispatcher = dispatcher
+        self.generation: str | None = None  # of the agent; None until it has said hello
         self.task = f"{TASK}: {dispatcher} ".encode()
         self.issued = 0  # the last number
         self.received = 0  # what it had received when it spoke last
-        self.over: list[int] = []  # to be said to be over
-        self.said: list[int] = []  # said, and said again on the next stream unless it shows
+        self.over: dict[int, Slot] = {}  # to be said to be over
+        self.said: dict[int, Slot] = {}  # said, and said again on the next stream unless it shows
 
     def __repr__(self) -> str:
         return f"<agent of {self.name}, {self.state}>"
@@ -202,7 +205,9 @@ class Hearing:
         ear = self.ears.get(slot.server.name)
         if ear is None:
             return b""
-        ear.carried.pop(slot, None)
+        if ear.generation is None:
+            ear.carried[slot] = self.core.now + self.unheard
+            return b""
         number = ear.issued = ear.issued + 1
         ear.out[slot] = number
         if self._learns:
@@ -218,13 +223,15 @@ class Hearing:
         ear = self.ears.get(slot.server.name)
         if ear is None:
             return self.core.finished(slot)
-        number = ear.out.pop(slot, 0)
-        if not number:
+        number = ear.out.pop(slot, None)
+        if number is None and (came or slot not in ear.carried):
             ear.carried.pop(slot, None)
             return self.core.not_sent(slot)
         released = self.core.finished(slot)
-        if not came:
-            self._settle(ear, number)
+        if number is None:
+            ear.carried[slot] = self.core.now + self.unheard  # it may be running there
+        elif number and not came:
+            self._settle(ear, number, slot)
         if self._pending is not None:
             self.learn()
         return released
@@ -321,6 +328,7 @@ class Hearing:
 
     def tick(self, now: float) -> None:
         """Forget what is too old, ask again what was not answered; call it often."""
+        self.core.now = now
         if now < self._look_at:
             return
         self._look_at = now + LOOK
@@ -335,7 +343,9 @@ class Hearing:
             if ear.carried:
                 for slot in [slot for slot, until in ear.carried.items() if until < now]:
                     del ear.carried[slot]
-                    self.core.disowned(slot)
+                    if not slot.released:
+                        ear.out[slot] = 0
+                    self.core.received(slot)
             if ear.talk is not None and ear.talk.welcomed:
                 self._remind(ear.talk, now)
         self._judge()
@@ -380,7 +390,7 @@ class Hearing:
         if not self._is_possible(ear, received):
             self.dropped["false"] += 1
             what = f"it has received {received} tasks, after {ear.received}, of {ear.issued} sent"
-            self._renew(ear, f"lost count: {what}", now)
+            self._renew(ear, f"lost count: {what}")
             return
         gap = said.sequence != talk.sequence + 1
         talk.sequence, ear.received = said.sequence, received
@@ -411,10 +421,7 @@ class Hearing:
         if welcome.generation in ear.past:
             raise WireError("it speaks for an agent that was there before and is gone")
         if self._is_other(ear, welcome.generation):
-            self._renew(ear, "restarted", now)
-            if ear.generation is not None:
-                ear.past.append(ear.generation)
-            ear.generation = welcome.generation
+            self._renew(ear, "restarted")
             return
         ear.generation, ear.limit = welcome.generation, welcome.limit
         ear.refused, ear.why = False, ""
@@ -428,8 +435,7 @@ class Hearing:
         if ear.unheard:
             self._hear_again(None, now, ear)
         if ear.said or ear.over:
-            ear.over = [*ear.said, *ear.over]
-            ear.said = []
+            ear.over, ear.said = ear.said | ear.over, {}
             self._flush(ear)
 
     def _is_current(self, talk: Talk) -> bool:
@@ -449,6 +455,8 @@ class Hearing:
 
     def _begin(self, ear: Ear) -> None:
         self._lives += 1
+        if ear.generation is not None:
+            ear.past.append(ear.generation)
         ear.begin(f"{self.name}.{self._lives}")
 
     def _lose(self, ear: Ear) -> None:
@@ -457,13 +465,14 @@ class Hearing:
         if talk is not None:
             self._awaited.discard(talk)
 
-    def _renew(self, ear: Ear, why: str, now: float) -> None:
+    def _renew(self, ear: Ear, why: str) -> None:
         """The agent has lost count: begin anew, on a new stream."""
         self.restarts += 1
-        self.core.restarted(ear.name)
-        until = now + self.unheard
-        ear.carried.update((slot, until) for slot in ear.out)
+        # what is over may still be running there
+        slots = [*ear.out, *ear.over.values(), *ear.said.values()]
+        ear.carried.update(dict.fromkeys(slots, self.core.now + self.unheard))
         ear.out.clear()
+        self.core.restarted(ear.name, ended=sum(slot.released for slot in ear.carried))
         self._begin(ear)
         talk = ear.talk
         self._lose(ear)
@@ -471,19 +480,19 @@ class Hearing:
         if talk is not None:
             talk.mouth.close(why)
 
-    def _settle(self, ear: Ear, number: int) -> None:
+    def _settle(self, ear: Ear, number: int, slot: Slot) -> None:
         """Nobody knows whether this task came, and it will not come any more."""
-        ear.over.append(number)
+        ear.over[number] = slot
         self._flush(ear)
         if len(ear.said) + len(ear.over) > MOST_UNSETTLED:
-            self._renew(ear, "not shown what it received", ear.heard_at)
+            self._renew(ear, "not shown what it has received")
 
     def _flush(self, ear: Ear) -> None:
         """Say which tasks are over, if there is a stream."""
         while ear.over and ear.talk is not None and ear.talk.welcomed:
-            part, ear.over = ear.over[:MOST_OVER], ear.over[MOST_OVER:]
-            ear.said += part
-            ear.talk.mouth.say(line(Over(tuple(part))))
+            numbers = tuple(islice(ear.over, MOST_OVER))
+            ear.said.update((number, ear.over.pop(number)) for number in numbers)
+            ear.talk.mouth.say(line(Over(numbers)))
 
     def _miss(self, talk: Talk, now: float) -> None:
         """Messages are missing: what they said must be asked for."""
@@ -533,7 +542,9 @@ class Hearing:
         if number and number == talk.awaited:
             talk.awaited = 0
             self._awaited.discard(talk)
-            del talk.ear.said[: talk.marked]
+            said = talk.ear.said
+            for heard in list(islice(said, talk.marked)):
+                del said[heard]
 
     def _may_learn(self) -> bool:
         """All have answered; and of a single server that is heard nothing can be learnt."""
