@@ -124,7 +124,7 @@ class Wire:
 
     def _beat(self):
         if self.open and self.host.up:
-            self._send(Beat())
+            self._send(Beat(self.link.sequence))
             self.net.after(1.0, self._beat)
 
     # what the agent says

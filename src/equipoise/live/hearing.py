@@ -1,4 +1,4 @@
-"""What the dispatcher believes of servers that tell: streams, sequences, numbers, what is forgotten.
+"""What the dispatcher believes of servers that tell: streams, numbers, what is forgotten.
 
 No socket and no clock: lines come in with their time, and what is to be said goes out through the
 stream they came on (`streams.py`). The core (`agents=True`) keeps each server's last promise and
@@ -11,8 +11,8 @@ adds the tasks sent since; this file sees to it that what the core hears is true
                 it came, the agent is told that it is *over*, and counts it as received. Before
                 the agent has said hello tasks have no numbers and are *carried*: they count on
                 top of what it says until they end, or for `unheard` seconds.
-    sequence    A line that is not newer than the last one heard is dropped. After a gap the server
-                is asked.
+    sequence    A line that is not newer than the last one heard is dropped. After a gap, which a
+                sign of life shows too, the server is asked.
     generation  An agent that is another than before, or counts fewer tasks than before, has lost
                 count: numbers begin anew, under a new name and on a new stream, and until it
                 speaks nothing is known of it. Tasks that are out are carried, as they may still
@@ -134,7 +134,7 @@ class Talk:
         self.uncertain = False  # messages are missing, and no answer has come since
         self.asked_at = self.announced_at = 0.0
         self.awaited = 0  # the number of an announcement that is not answered yet
-        self.marked = 0  # so many of `said` were said before it
+        self.marked: tuple[int, ...] = ()  # what was said to be over before it
 
 
 class Hearing:
@@ -311,8 +311,11 @@ class Hearing:
             self._message(talk, said, now)
         elif type(said) is Welcome:
             self._welcome(talk, said, now, wall)
-        elif ear.unheard and talk.welcomed:
-            self._hear_again(talk, now)
+        elif talk.welcomed:
+            if ear.unheard:
+                self._hear_again(talk, now)
+            if said.sequence > talk.sequence:
+                self._miss(talk, now)
 
     def beat(self, talk: Talk) -> None:
         """Give a sign of life on a stream."""
@@ -416,13 +419,13 @@ class Hearing:
 
     def _welcome(self, talk: Talk, welcome: Welcome, now: float, wall: float) -> None:
         ear = talk.ear
-        if talk.welcomed:
-            return  # said twice
         if welcome.generation in ear.past:
             raise WireError("it speaks for an agent that was there before and is gone")
         if self._is_other(ear, welcome.generation):
             self._renew(ear, "restarted")
             return
+        if talk.welcomed:
+            return  # said twice
         ear.generation, ear.limit = welcome.generation, welcome.limit
         ear.refused, ear.why = False, ""
         talk.welcomed = True
@@ -532,7 +535,7 @@ class Hearing:
             self._say_announcement(talk)
 
     def _await(self, talk: Talk, now: float) -> None:
-        talk.awaited, talk.announced_at, talk.marked = self._number, now, len(talk.ear.said)
+        talk.awaited, talk.announced_at, talk.marked = self._number, now, tuple(talk.ear.said)
 
     def _say_announcement(self, talk: Talk) -> None:
         talk.mouth.say(line(Announce(self.core.announcement, talk.awaited)))
@@ -542,9 +545,8 @@ class Hearing:
         if number and number == talk.awaited:
             talk.awaited = 0
             self._awaited.discard(talk)
-            said = talk.ear.said
-            for heard in list(islice(said, talk.marked)):
-                del said[heard]
+            for heard in talk.marked:
+                talk.ear.said.pop(heard, None)
 
     def _may_learn(self) -> bool:
         """All have answered; and of a single server that is heard nothing can be learnt."""

@@ -12,7 +12,8 @@ body and the response's are streams of lines, one JSON object each, at most `MOS
     dispatcher: {"announce": 9, "number": 4}      a new threshold; answered with its number
     dispatcher: {"over": [1233, 1236]}            these tasks may not have come, and will not
     dispatcher: {"ask": 1}                        how is it? answered
-    both:       {"beat": 1}                       I am still here
+    both:       {"beat": 1}                       I am still here; an agent adds the "sequence" of
+                                                  its last message, so that none is missed unnoticed
 
 A request that a dispatcher sends to a server carries `Equipoise-Task: DISPATCHER NUMBER`, numbers
 counting from 1 up what it has sent there. `received` is how many of them the agent has seen, those
@@ -106,6 +107,8 @@ class Ask(NamedTuple):
 class Beat(NamedTuple):
     """A sign of life."""
 
+    sequence: int = 0  # of an agent's last message on this stream; 0: it does not say
+
 
 def line(said: NamedTuple) -> bytes:
     """Return what is said as a line, with its end."""
@@ -123,6 +126,8 @@ def line(said: NamedTuple) -> bytes:
         found = {"announce": said.value, "number": said.number}
     elif isinstance(said, Over):
         found = {"over": list(said.numbers)}
+    elif isinstance(said, Beat) and said.sequence:
+        return b'{"beat": 1, "sequence": %d}\n' % said.sequence
     else:
         found = {"ask" if isinstance(said, Ask) else "beat": 1}
     return json.dumps(found).encode() + b"\n"
@@ -138,7 +143,7 @@ def of_agent(text: bytes) -> Welcome | Message | Beat:
         m, received = _whole(found, "m"), _whole(found, "received")
         return Message(m, received, _whole(found, "sequence"), kind, _whole(found, "number", 0))
     if "beat" in found:
-        return Beat()
+        return Beat(_whole(found, "sequence", 0))
     if "hello" not in found:
         raise WireError(f"an agent says none of m, beat, hello: {_shown(text)}")
     _same_protocol(found, "agent")
