@@ -85,7 +85,7 @@ class Linked:
         self.sent[name] += 1
         self.agents[name].started((self.links[name].record.name, self.sent[name]))
         value = self.core.adapt()
-        if value is not None:
+        if value is not None and self.core.spec.policy.announces:
             self.number += 1
             for server in self.core.servers:
                 self.links[server.name].announce(value, self.number)
