@@ -72,3 +72,19 @@ class Dispatch(Protocol):
 
     def log(self, record: Exchange) -> None:
         """Take note of an exchange that is over."""
+
+
+class Door(Protocol):
+    """Counts the requests of a proxy from their head to their end, those that wait among them."""
+
+    def came(self, task: bytes | None) -> bool:
+        """A request has come, with this `Equipoise-Task`; False: it is refused, for want of room.
+
+        It is counted until `went`, unless it is refused.
+        """
+
+    def went(self) -> None:
+        """One that was counted has ended, however."""
+
+    def fields(self) -> bytes:
+        """Return lines that are added to the head of every response."""

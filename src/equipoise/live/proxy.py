@@ -38,7 +38,7 @@ from typing import Any, NamedTuple, cast
 
 from ..errors import EquipoiseError
 from .core import Slot
-from .dispatch import STALE, Dispatch, Exchange, Outcome
+from .dispatch import STALE, Dispatch, Door, Exchange, Outcome
 from .framing import (
     CHUNKED,
     UNTIL_CLOSE,
@@ -51,11 +51,13 @@ from .framing import (
 )
 from .limits import Limits
 from .upstream import Pool, Upstream
+from .wire import REFUSED
 
 # What a client connection is doing; up to _HEAD it has no request under way.
 _IDLE, _HEAD, _QUEUED, _CONNECTING, _SENT, _ANSWER, _CLOSING, _LINGERING = range(8)
 
 _VIA = b"Via: 1.1 equipoise\r\n"
+_FULL = REFUSED.encode() + b": full\r\n"  # the request may be sent elsewhere, whatever it asks for
 _STALE = 1.0  # s: a used connection that ends within this had been closed by the server before
 _MOST_DISCARDED = 1 << 20  # bytes from a client that was refused, before it is cut
 _ALLOW = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
@@ -88,6 +90,8 @@ class Proxy:
         Chooses servers and counts.
     limits
         Sizes and times that nobody may exceed.
+    door
+        Counts requests before they are chosen a server for, where somebody wants that.
 
     Raises
     ------
@@ -95,9 +99,12 @@ class Proxy:
         If the extra `live` is not installed.
     """
 
-    def __init__(self, dispatch: Dispatch, limits: Limits | None = None) -> None:
+    def __init__(
+        self, dispatch: Dispatch, limits: Limits | None = None, door: Door | None = None
+    ) -> None:
         require_live()
         self.dispatch = dispatch
+        self.door = door
         self.limits = limits or Limits()
         self.clients: set[Client] = set()
         self.pools: dict[tuple[str, int], Pool] = {}
@@ -322,6 +329,7 @@ class Client(asyncio.Protocol):
         "_fresh",
         "_handed",
         "_id",
+        "_inside",
         "_keep",
         "_kept_bytes",
         "_left",
@@ -365,6 +373,7 @@ class Client(asyncio.Protocol):
         self._unwritten = 0  # in the transport when it was last looked at
         self._discarded = 0  # bytes of a client that was refused
         self.request: Request | None = None
+        self._inside = False  # counted at the door
         self._clear()
 
     def _clear(self) -> None:
@@ -508,6 +517,9 @@ class Client(asyncio.Protocol):
         except Refusal as refusal:
             self._refuse(refusal.status, refusal.why, head)
             return
+        if request.private:
+            self._refuse(404, "that is not for clients", head)
+            return
         proxy = self.proxy
         proxy.requests += 1
         self.request = request
@@ -516,6 +528,9 @@ class Client(asyncio.Protocol):
         self._id = request.request_id or proxy.next_id()
         self.until = now + self._limits.total_timeout
         self._state = _QUEUED
+        door = proxy.door
+        full = door is not None and not door.came(request.task)
+        self._inside = door is not None and not full
         if request.length:
             self.body_done = False
             self._left = request.length
@@ -526,6 +541,9 @@ class Client(asyncio.Protocol):
                 self._take_body(rest)
                 if not self.under_way:  # it was refused
                     return
+        if full:
+            self._fail(503, "the server has all the tasks that it takes", more=_FULL)
+            return
         slot = None if proxy.queue else self.choose()
         if slot is not None:
             self.send_to(slot)
@@ -728,6 +746,8 @@ class Client(asyncio.Protocol):
         head = response.forward(data, framing)
         if not response.has_id:
             end = b"X-Request-Id: %b\r\n%b" % (self._id, end)
+        if self.proxy.door is not None:
+            end = self.proxy.door.fields() + end
         self._bytes_out = len(body)
         self.transport.write(b"".join((head, _VIA, end, body)))
 
@@ -819,20 +839,22 @@ class Client(asyncio.Protocol):
         self._respond(status, why, request is not None and request.method == b"HEAD")
         self._over("refused", why, None, head)
 
-    def _fail(self, status: int, why: str, server: str | None = None) -> None:
-        """Answer for a server that did not; the client may go on."""
+    def _fail(self, status: int, why: str, server: str | None = None, more: bytes = b"") -> None:
+        """Answer for a server that did not; the client may go on. `more`: further fields."""
         request = self.request
         assert request is not None
         self._keep = self._keep and self.body_done and not self.proxy.draining
-        self._respond(status, why, request.method == b"HEAD")
+        self._respond(status, why, request.method == b"HEAD", more)
         outcomes = {502: "upstream_error", 504: "timeout", 503: "unavailable"}
         self._over(outcomes[status], why, server)
 
-    def _respond(self, status: int, why: str, to_head: bool) -> None:
+    def _respond(self, status: int, why: str, to_head: bool, more: bytes = b"") -> None:
         """Write a response of our own."""
         self._status = status
         text = f"{status} {HTTPStatus(status).phrase}: {why}\n".encode()
-        more = b"Retry-After: 1\r\n" if status == 503 else _ALLOW if status == 405 else b""
+        more += b"Retry-After: 1\r\n" if status == 503 else _ALLOW if status == 405 else b""
+        if self.proxy.door is not None:
+            more += self.proxy.door.fields()
         if not self._keep:
             more += b"Connection: close\r\n"
         elif not self.modern:
@@ -879,6 +901,10 @@ class Client(asyncio.Protocol):
         keep = self._keep and not self.proxy.draining
         unread = not self.body_done
         self._clear()
+        if self._inside:
+            self._inside = False
+            assert self.proxy.door is not None
+            self.proxy.door.went()
         self.proxy.dispatch.log(record)
         if self.transport.is_closing() or (outcome == "client_aborted" and not record.status):
             self._state = _CLOSING
@@ -976,7 +1002,8 @@ class Client(asyncio.Protocol):
             self._refuse(408, f"no complete head within {limits.head_timeout:g} s", self._pending)
         elif state == _QUEUED:
             self._leave_queue()
-            self._fail(503, f"no server had room within {limits.queue_timeout:g} s")
+            more = b"" if self.proxy.door is None else _FULL
+            self._fail(503, f"no server had room within {limits.queue_timeout:g} s", more=more)
         elif state == _CONNECTING:
             assert self._connecting is not None
             task, self._connecting = self._connecting, None

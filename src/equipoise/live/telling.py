@@ -173,7 +173,7 @@ class Link:
         """
         if number >= self.number:
             self.announcement, self.number = value, number
-            self._answer(ANSWER)
+            self.answer()
 
     def over(self, numbers: tuple[int, ...]) -> None:
         """Count tasks as received that will not come; answer if one of them had not come."""
@@ -182,11 +182,11 @@ class Link:
         if self.agent.overfull(self.record):
             return
         if any(new):
-            self._answer(ANSWER)
+            self.answer()
 
     def ask(self) -> None:
         """Answer how the server is."""
-        self._answer(self._asked)
+        self.answer(self._asked)
 
     # -- what the server tells ------------------------------------------------------------------
 
@@ -201,6 +201,14 @@ class Link:
     def tell(self) -> None:
         """Tell the state, if there is something to tell."""
         self._tell(self._state, self.agent.length, ANSWER)
+
+    def answer(self, kind: str = ANSWER) -> None:
+        """Tell the state, or that there is nothing to tell: silence, which is not counted."""
+        m = max(0, self._say(self._state, self.agent.length))
+        if self.open:
+            self.sequence += 1
+            self.agent.messages[kind] += m > 0
+            self._send(Message(m, self.record.received.count, self.sequence, kind, self.number))
 
     def due(self, now: float) -> None:
         """Tell the state if the clock has turned, once for all turns that were missed."""
@@ -233,14 +241,6 @@ class Link:
             self.agent.messages[kind] += 1
             number = self.number if kind == ANSWER else 0
             self._send(Message(m, self.record.received.count, self.sequence, kind, number))
-
-    def _answer(self, kind: str) -> None:
-        """Tell the state, or that there is nothing to tell: silence, which is not counted."""
-        m = max(0, self._say(self._state, self.agent.length))
-        if self.open:
-            self.sequence += 1
-            self.agent.messages[kind] += m > 0
-            self._send(Message(m, self.record.received.count, self.sequence, kind, self.number))
 
     def _wind(self, *, first: bool = False) -> None:
         """Set the clock, for a policy whose servers keep time themselves.
@@ -425,7 +425,7 @@ class Agent:
         self._links = (*self._links, link)
         generation = f"{self.generation}.{record.life}"
         send(Welcome(self.version, generation, self.limit, self.wall()))
-        link._answer(ANSWER)
+        link.answer()
         return link
 
     def left(self, link: Link) -> None:
