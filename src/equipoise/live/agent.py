@@ -160,7 +160,7 @@ class Stream:
             now = clock()
             if now >= beat:
                 beat = now + BEAT
-                self._put(Beat())
+                self._put(Beat(link.sequence))
                 if _server_stops():
                     link.close("the server stops")
             link.due(now)

@@ -311,7 +311,7 @@ class Hearing:
             self._message(talk, said, now)
         elif type(said) is Welcome:
             self._welcome(talk, said, now, wall)
-        elif talk.welcomed:
+        elif type(said) is Beat and talk.welcomed:
             if ear.unheard:
                 self._hear_again(talk, now)
             if said.sequence > talk.sequence:

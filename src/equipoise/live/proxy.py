@@ -92,6 +92,8 @@ class Proxy:
         Sizes and times that nobody may exceed.
     door
         Counts requests before they are chosen a server for, where somebody wants that.
+    refusals
+        Servers may say that they are full (`REFUSED`): keep what is needed to try another.
 
     Raises
     ------
@@ -100,10 +102,16 @@ class Proxy:
     """
 
     def __init__(
-        self, dispatch: Dispatch, limits: Limits | None = None, door: Door | None = None
+        self,
+        dispatch: Dispatch,
+        limits: Limits | None = None,
+        door: Door | None = None,
+        *,
+        refusals: bool = False,
     ) -> None:
         require_live()
         self.dispatch = dispatch
+        self.refusals = refusals
         self.door = door
         self.limits = limits or Limits()
         self.clients: set[Client] = set()
@@ -327,6 +335,7 @@ class Client(asyncio.Protocol):
         "_discarded",
         "_first_byte",
         "_fresh",
+        "_full",
         "_handed",
         "_id",
         "_inside",
@@ -391,6 +400,7 @@ class Client(asyncio.Protocol):
         self._chunks: Chunks | None = None
         self.body_done = True
         self._fresh = False  # use no pooled connection
+        self._full = False  # the answer is that the server has no room
         self._tries = 0
         self._status = 0
         self._bytes_in = self._bytes_out = 0
@@ -685,17 +695,18 @@ class Client(asyncio.Protocol):
         assert self._body is not None
         upstream.begin(self, to_head=request.method == b"HEAD")
         self._upstream = upstream
-        self.proxy.dispatch.started(self._slot)
+        added = self.proxy.dispatch.started(self._slot)
         self._state = _SENT
         self._handed = now = monotonic()
-        head = request.forward(self._fields(request))
+        head = request.forward(added + self._fields(request))
+        again = request.idempotent or self.proxy.refusals
         if self._body:
             upstream.transport.write(b"".join((head, *self._body)))
-            if not request.idempotent or self._kept_bytes > self._limits.buffer:
+            if not again or self._kept_bytes > self._limits.buffer:
                 self._body = None
         else:
             upstream.transport.write(head)
-            if not request.idempotent:
+            if not again:
                 self._body = None
         limits = self._limits
         if self.body_done and not self.read_paused:
@@ -760,14 +771,36 @@ class Client(asyncio.Protocol):
         """The server goes on with its response."""
         self.deadline = monotonic() + self._limits.idle_timeout
 
+    def refused(self) -> bool:
+        """The server has not let the request begin: send it to another, whatever its method.
+
+        False if that cannot be: then its answer is to be passed on.
+        """
+        slot = self._slot
+        assert slot is not None
+        other = None
+        if self._body is not None and self._tries < self._limits.retries:
+            with contextlib.suppress(EquipoiseError):
+                other = self.proxy.dispatch.choose(slot.server.name)
+        if other is None:
+            self._full = True
+            return False
+        self._upstream = None
+        self._release("refused_full")
+        self._tries += 1
+        self.proxy.retries += 1
+        self.send_to(other)
+        return True
+
     def answered(self) -> None:
         """The last byte has been passed on."""
         self._upstream = None
         slot, self._slot = self._slot, None
         assert slot is not None
         now = monotonic()
-        self.proxy.dispatch.finished(slot, "ok", now - self._handed)
-        self._over("ok", "", slot.server.name, None, now)
+        outcome: Outcome = "refused_full" if self._full else "ok"
+        self.proxy.dispatch.finished(slot, outcome, now - self._handed)
+        self._over(outcome, "", slot.server.name, None, now)
 
     def server_lost(self, upstream: Upstream, why: str, *, wrong: bool = False) -> None:
         """The connection to the server has ended, or brings what makes no sense (`wrong`)."""
@@ -786,7 +819,9 @@ class Client(asyncio.Protocol):
         else:
             stale = False
             self._release("upstream_error")
-        if unheard and self._body is not None:  # it is gone if it must not be written again
+        request = self.request
+        assert request is not None
+        if unheard and self._body is not None and request.idempotent:
             self._try_again(slot, 502, why, stale=stale)
         else:
             self._fail(502, f"server {name}: {why}", name)

@@ -169,8 +169,9 @@ class One:
         """Return the host and port of the server."""
         return self._where
 
-    def started(self, slot: Slot) -> None:
-        """The request is being written to a connection."""
+    def started(self, slot: Slot) -> bytes:
+        """The request is being written to a connection; nothing is added to it."""
+        return b""
 
     def finished(self, slot: Slot, outcome: Outcome, seconds: float) -> None:
         """Release the slot."""
