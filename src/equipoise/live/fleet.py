@@ -136,9 +136,9 @@ class Fleet:
                 f"policy '{self.core.spec.label}' has a clock: how long is the time between two "
                 "updates of a server?"
             )
-        self.core.now = self.began
         self.hearing: Hearing | None = None
         if unheard is not None:
+            self.core.now = self.began
             name = os.urandom(6).hex()
             self.hearing = Hearing(self.core, name, unheard=unheard, period=period, note=self._note)
             if found is not None and not self._asks(found, self.core.spec):
@@ -221,11 +221,10 @@ class Fleet:
         """Release the slot; `seconds` from `started` to the last byte or the failure."""
         name = slot.server.name
         backend = self.backends.get(name)
-        hearing = self.hearing
-        if hearing is None:
+        if self.hearing is None:
             released = self.core.finished(slot)
         else:
-            released = hearing.ended(slot, came=outcome in CAME)
+            released = self.hearing.ended(slot, came=outcome in CAME)
         if not released or backend is None:
             return
         backend.outcomes[outcome] += 1
@@ -240,11 +239,8 @@ class Fleet:
         """Release the slot of a request that never reached its server."""
         name = slot.server.name
         backend = self.backends.get(name)
-        hearing = self.hearing
-        if hearing is None:
-            released = self.core.not_sent(slot)
-        else:
-            released = hearing.ended(slot, came=False)
+        hearing, core = self.hearing, self.core
+        released = core.not_sent(slot) if hearing is None else hearing.ended(slot, came=False)
         if not released or backend is None:
             return
         backend.not_sent += 1
