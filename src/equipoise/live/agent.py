@@ -179,7 +179,7 @@ class Stream:
         self._size = 0
         if data:
             await self._write(data)
-        if self._left_out and self.link is not None:
+        if self._left_out and not self._out and self.link is not None:
             self._left_out = False
             self.link.answer()
 
@@ -313,6 +313,9 @@ class AgentMiddleware:
         if scope["method"] != "POST":
             await _answer(send, 405, "only POST", [(b"allow", b"POST")])
             return
+        closing = []  # other versions of HTTP have no connection to close
+        if scope.get("http_version", "1.1").startswith("1"):
+            closing = [(b"connection", b"close")]
         more = True
 
         async def read() -> bytes:
@@ -333,12 +336,11 @@ class AgentMiddleware:
             await stream.greet(said[0].decode("latin-1") if len(said) == 1 else None)
         except NotWelcome as refusal:
             self.agent.note(f"a dispatcher is not welcome: {refusal.why}")
-            await _answer(send, refusal.status, refusal.why)
+            await _answer(send, refusal.status, refusal.why, closing)
             return
         try:
             headers = [(b"content-type", CONTENT_TYPE.encode()), (b"cache-control", b"no-store")]
-            if scope.get("http_version", "1.1").startswith("1"):
-                headers.append((b"connection", b"close"))
+            headers += closing
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await stream.hold()
         finally:
