@@ -202,6 +202,38 @@ def test_questions_by_the_dispatchers_clock_cost_a_message_more():
     }
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [*POLICIES, "sed", "jbt(r=2)", "threshold(level=1, step=3)", "total-threshold"]
+    + ["learning-threshold(alpha=0.6, rule=program)"],
+)
+def test_with_instant_messages_choices_are_those_of_a_dispatcher_alone(policy):
+    """One that runs both halves itself, from the same seed and the same events."""
+    net = Net(4)
+    for name in NAMES:
+        Host(net, name)
+    side = Side(net, policy, NAMES, seed=9)
+    net.run(0.5)
+    alone, held = Core(policy, NAMES, seed=9), []
+
+    for _ in range(400):
+        if held and net.luck.random() < len(held) / (len(held) + 10):
+            job, slot = held.pop(net.luck.randrange(len(held)))
+            job._finish()
+            alone.finished(slot)
+        else:
+            job, slot = side.send(way=0.0, service=1e9), alone.choose()
+            assert job.slot.server.name == slot.server.name
+            net.run(0.0)
+            side.hearing.learn()
+            held.append((job, slot))
+        net.run(0.001)
+        assert side.core.announcement == alone.announcement
+    assert side.core.messages() == {
+        kind: n + (len(NAMES) if kind == "answer" else 0) for kind, n in alone.messages().items()
+    }
+
+
 # -- two dispatchers ------------------------------------------------------------------------------
 
 
