@@ -403,3 +403,56 @@ def test_no_bytes_make_a_reader_fail_in_another_way():
     for size in range(200):
         with pytest.raises(Refusal):
             read_response(luck.randbytes(size) + b"\r\n\r\n", size + 4, to_head=False)
+
+
+# -- between dispatchers and agents ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "task"),
+    [
+        ([], None),
+        (["Equipoise-Task: d.1 7"], b"d.1 7"),
+        (["equipoise-task:\td.1 7 "], b"d.1 7"),
+        (["Equipoise-Task: d.1 7", "Equipoise-Task: d.1 8"], b""),
+        (["Equipoise_Task: d.1 7"], b""),
+        (["Equipoise_Task: d.1 7", "Equipoise-Task: d.1 7"], b""),
+        (["Equipoise-Task: "], b""),
+    ],
+)
+def test_whose_task_it_is_is_read_where_it_is_said_once_and_never_passed_on(fields, task):
+    found = read(request("Accept: */*", *fields, "X: 1"))
+
+    assert found.task == task
+    assert found.forward(b"\r\n") == read(request("Accept: */*", "X: 1")).head
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/.well-known/equipoise",
+        "/.well-known/equipoise?a=1",
+        "/.well-known/equipoise/",
+        "/.well-known/%65quipoise",
+        "/%2ewell-known%2Fequipoise",
+        "/.well-known//equipoise",
+        "//.well-known/./equipoise",
+        "/.well-known/x/../equipoise",
+        "/x/../.well-known/x/%2e%2e/equipoise",
+        "/mounted/.well-known/equipoise",
+    ],
+)
+def test_every_way_to_write_the_streams_path_is_seen(target):
+    assert read(request(first=f"GET {target} HTTP/1.1")).private is True
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *("/", "/equipoise", "/.well-known/equipoise2", "/.well-known/other%20"),
+        *("/a?/.well-known/equipoise", "/.well-known/equipoise/more"),
+        "/.well-known/%2565quipoise",
+    ],
+)
+def test_other_paths_are_the_servers(target):
+    assert read(request(first=f"GET {target} HTTP/1.1")).private is False

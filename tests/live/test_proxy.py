@@ -1171,3 +1171,20 @@ def test_the_record_of_an_exchange_says_what_happened():
             assert record.request_id == scene.backends[0].seen[0].field("x-request-id")
 
     run(scenario())
+
+
+# -- between dispatchers and agents ---------------------------------------------------------------
+
+
+def test_clients_cannot_speak_for_a_dispatcher():
+    async def scenario():
+        async with stage() as scene:
+            talk = await scene.talk()
+            await talk.get("/", "Equipoise-Task: d.1 1", "equipoise_task: d.1 2")
+            answer = await talk.get("/.well-known/%65quipoise")
+            (seen,) = scene.backends[0].seen
+
+            assert [name for name in seen.names() if "quipoise" in name] == []
+            assert answer.status == 404
+
+    run(scenario())

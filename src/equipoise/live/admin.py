@@ -97,17 +97,29 @@ class Admin:
         try:
             async with asyncio.timeout(PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
-                method, path = _request(head)
-                answer = self._answer(method, path)
-                writer.write(_response(answer, method == "HEAD"))
-                await writer.drain()
-                writer.close()
-                await writer.wait_closed()
+            await self._serve(head, reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
             self._talking.discard(task)
             writer.transport.abort()
+
+    async def _serve(
+        self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Answer one request, whose head has come."""
+        method, path = _request(head)
+        await self._reply(writer, self._answer(method, path), head_only=method == "HEAD")
+
+    async def _reply(
+        self, writer: asyncio.StreamWriter, answer: Answer, *, head_only: bool = False
+    ) -> None:
+        """Write an answer, and close."""
+        async with asyncio.timeout(PATIENCE):
+            writer.write(_response(answer, head_only))
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
 
     def _answer(self, method: str, path: str) -> Answer:
         path, _, query = path.partition("?")

@@ -12,7 +12,7 @@
     name = "jsq-d"
     d = 2
 
-    [health]  [limits]  [admin]  [log]      # see `Rules`, `Limits` and the classes below
+    [health]  [limits]  [admin]  [log]  [agents]    # see `Rules`, `Limits` and the classes below
 
 A wrong file gets one line per mistake: where, what, what would be right. Unknown keys are mistakes.
 """
@@ -38,7 +38,9 @@ from ..scenario.files import read_toml
 from ..scenario.mistakes import Mistake, Mistakes, did_you_mean, shown, translate
 from .fleet import Backend
 from .health import Rules
+from .hearing import UNHEARD
 from .limits import Limits
+from .wire import BEAT
 
 # what to write where a key is missing
 HINTS: dict[tuple[str | int, ...], str] = {
@@ -96,6 +98,7 @@ class ServerPart(Part):
     name: str = ""  # its address if left out
     speed: Annotated[Number, Field(gt=0)] = 1.0
     limit: Annotated[Whole, Field(ge=1)] | None = None
+    agent: Annotated[str, BeforeValidator(_address)] | None = None  # its own address if left out
 
     @model_validator(mode="after")
     def _named(self) -> ServerPart:
@@ -175,6 +178,42 @@ class LogPart(Part):
         return self
 
 
+class AgentsPart(Part):
+    """The servers tell; without this table the dispatcher counts its own tasks only."""
+
+    secret_file: str | None = None  # what agents ask for is in it
+    unheard: Seconds = UNHEARD  # s without a line of an agent, and its server is forgotten
+
+    @model_validator(mode="after")
+    def _fits(self) -> AgentsPart:
+        wrong = []
+        if self.unheard <= BEAT:
+            what = f"{self.unheard:g} s: agents give a sign of life each {BEAT:g} s; take 3"
+            wrong.append(Mistake(("unheard",), what))
+        try:
+            self.secret()
+        except ConfigError as error:
+            wrong.append(Mistake(("secret_file",), str(error)))
+        if wrong:
+            raise Mistakes(wrong)
+        return self
+
+    def secret(self) -> str | None:
+        """Read the secret; None if there is none. Raises `ConfigError`."""
+        if self.secret_file is None:
+            return None
+        try:
+            text = Path(self.secret_file).read_text("ascii").strip()
+        except OSError as error:
+            what = (error.strerror or str(error)).lower()
+            raise ConfigError(f"{self.secret_file}: {what}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"{self.secret_file}: not ASCII text") from None
+        if not re.fullmatch(r"[!-~]{1,1000}", text):
+            raise ConfigError(f"{self.secret_file}: must be one word of ASCII")
+        return text
+
+
 def _tables(value: Any) -> Any:
     if isinstance(value, Mapping):
         value = [value]
@@ -249,6 +288,7 @@ class Config(Part):
     limits: Annotated[dict[str, Any], BeforeValidator(_limits)] = Field(default_factory=dict)
     admin: AdminPart | None = None
     log: LogPart | None = None
+    agents: AgentsPart | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -271,7 +311,7 @@ class Config(Part):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Config:
-        wrong = [*self._twice(), *self._policy_mistakes()]
+        wrong = [*self._twice(), *self._policy_mistakes(), *self._agent_mistakes()]
         taken = self.admin is not None and self.admin.listen == self.listen
         if taken and not self.listen.endswith(":0"):
             what = f"{self.listen} is where requests are taken; choose another"
@@ -309,6 +349,21 @@ class Config(Part):
                 f"missing; {spec.label} updates {spec.params['delta']:g} times in a mean service "
                 "time: how long is that, in seconds?",
             )
+
+    def _agent_mistakes(self) -> Iterable[Mistake]:
+        if self.agents is not None and not self.spec.policy.tells:
+            what = f"{self.spec.label} has servers tell nothing; remove the table, or the policy"
+            yield Mistake(("agents",), what)
+        first: dict[str, int] = {}
+        for i, server in enumerate(self.servers):
+            if server.agent is None:
+                continue
+            if self.agents is None:
+                what = "there is no [agents] table; write one, it may be empty"
+                yield Mistake(("servers", i, "agent"), what)
+            elif first.setdefault(server.agent.lower(), i) != i:
+                what = f"{server.agent} is that of servers #{first[server.agent.lower()] + 1}"
+                yield Mistake(("servers", i, "agent"), what)
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Config:
@@ -363,7 +418,8 @@ class Config(Part):
         found = []
         for server in self.servers:
             host, port = split_address(server.address)
-            found.append(Backend(server.name, host, port, server.speed, server.limit))
+            agent = None if server.agent is None else split_address(server.agent)
+            found.append(Backend(server.name, host, port, server.speed, server.limit, agent))
         return found
 
     def proxy_limits(self) -> Limits:
@@ -372,10 +428,11 @@ class Config(Part):
 
 
 def _rooted(tables: dict[str, Any], base: Path) -> dict[str, Any]:
-    """Let the log's name start from the folder of the configuration."""
-    log = tables.get("log")
-    if isinstance(log, Mapping) and isinstance(log.get("file"), str) and log["file"] != "-":
-        tables["log"] = {**log, "file": str(base / log["file"])}
+    """Let names of files start from the folder of the configuration."""
+    for table, key in (("log", "file"), ("agents", "secret_file")):
+        part = tables.get(table)
+        if isinstance(part, Mapping) and isinstance(part.get(key), str) and part[key] != "-":
+            tables[table] = {**part, key: str(base / part[key])}
     return tables
 
 

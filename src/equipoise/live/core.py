@@ -34,7 +34,10 @@ from ..policies import Policy, PolicySpec, resolve
 from ..policies.base import UNKNOWN
 from ..policies.levels import Bands
 from ..policies.steps import (
+    ANSWER,
     CHANGES,
+    JOIN,
+    LEAVE,
     MESSAGES,
     NO_LIMIT,
     OUT_OF_RANGE,
@@ -47,6 +50,7 @@ from ..policies.user import out_of_range, try_plain
 from ..rng import POLICY_SEED, SERVERS_SEED, below, make_rng, seeds
 
 TRIES = 32  # choices, before a server with room is taken whatever the policy
+KINDS = {"join": JOIN, "leave": LEAVE, "update": UPDATE, "answer": ANSWER}  # of messages
 
 
 class Server:
@@ -194,9 +198,7 @@ class Core:
         EquipoiseError
             If it is neither up nor paused.
         """
-        server = self._servers.get(name)
-        if server is None or (server.index < 0 and not server.paused):
-            raise EquipoiseError(f"no server called '{name}' is up; up are: {self._names()}")
+        server = self._known(name)
         if server.index >= 0:
             self._take_out(server)
         server.paused, server.slots = False, 0
@@ -240,9 +242,7 @@ class Core:
         EquipoiseError
             If it is neither up nor paused.
         """
-        server = self._servers.get(name)
-        if server is None or (server.index < 0 and not server.paused):
-            raise EquipoiseError(f"no server called '{name}' is up; up are: {self._names()}")
+        server = self._known(name)
         server.limit = limit
         if self._world is not None and server.index >= 0:
             self._world.limit[server.index] = NO_LIMIT if limit is None else limit
@@ -291,11 +291,7 @@ class Core:
         server = self._release(slot)
         if server is None:
             return False
-        if server.index >= 0:
-            self._take_back(self._address, server.index)
-        elif server.paused:
-            server.length -= 1
-            server.sent -= 1
+        self._never_came(server)
         return True
 
     def occupied(self, name: str) -> Slot | None:
@@ -311,11 +307,12 @@ class Core:
         server.slots += 1
         return Slot(server)
 
-    def heard(self, name: str, m: int, received: int) -> None:
+    def heard(self, name: str, m: int, received: int, kind: str | None = None) -> None:
         """Hear a server's message: when it had received `received` tasks it had fewer than `m`.
 
         `received` counts tasks of this dispatcher since the server joined. Silence (m = 0) and
-        messages of servers that have left are ignored.
+        messages of servers that have left are ignored, and not counted. `kind` is one of `KINDS`,
+        to be counted as; not counted if absent.
         """
         server = self._servers.get(name)
         if m <= 0 or server is None:
@@ -327,6 +324,64 @@ class Core:
         else:
             return
         server.heard_at = self.now
+        if kind is not None:
+            self._count[KINDS[kind]] += 1
+
+    def asked(self, kind: str) -> None:
+        """Count a question to a server, by the kind of its answer."""
+        self._count[KINDS[kind]] += 1
+
+    def forgot(self, *names: str) -> None:
+        """Forget what servers promised: they were not heard for too long to rely on it.
+
+        Raises
+        ------
+        EquipoiseError
+            If one is neither up nor paused; nothing is forgotten then.
+        """
+        servers = [self._known(name) for name in names]
+        self._save()
+        for server in servers:
+            server.promise = UNKNOWN + 1 - server.sent
+        if any(server.index >= 0 for server in servers):
+            self._rebuild()
+
+    def restarted(self, name: str, *, ended: int = 0) -> None:
+        """A server counts anew what it receives, and what it promised is void.
+
+        The slots that are out go on counting, as tasks that it has not received yet: whether they
+        reached the present life or the one before, nobody knows. So do `ended` tasks whose slots
+        were released, while they may be there still. So a slot then ends by `not_sent`, or by
+        `received` and `finished`, one that was released by `received`, unless its task is sent
+        from now on.
+
+        Raises
+        ------
+        EquipoiseError
+            If it is neither up nor paused.
+        """
+        server = self._known(name)
+        self._save()
+        server.length, server.sent = server.slots, server.slots + ended
+        server.promise = UNKNOWN + 1 - server.sent
+        if server.index >= 0:
+            self._rebuild()
+
+    def received(self, slot: Slot) -> None:
+        """Count the slot's task as received by its server, so no longer on top of what it says.
+
+        For a task that was sent without its server counting it; its slot ends, or has ended, by
+        `finished`.
+        """
+        server = slot.server
+        if slot.generation != server.generation:
+            return
+        if server.index >= 0:
+            assert self._world is not None
+            self._take_back(self._address, server.index)
+            self._world.length[server.index] += 1  # it is there all the same
+        else:
+            server.sent -= 1
 
     def update(self, name: str | None = None) -> None:
         """Let a server, or all in the order of their index, tell its state as at an update.
@@ -498,6 +553,21 @@ class Core:
         server.slots -= 1
         return server
 
+    def _never_came(self, server: Server) -> None:
+        """Take a task back from what is counted at a server."""
+        if server.index >= 0:
+            self._take_back(self._address, server.index)
+        elif server.paused:
+            server.length -= 1
+            server.sent -= 1
+
+    def _known(self, name: str) -> Server:
+        """Return a server that is up or paused; raise if there is none of that name."""
+        server = self._servers.get(name)
+        if server is None or (server.index < 0 and not server.paused):
+            raise EquipoiseError(f"no server called '{name}' is up; up are: {self._names()}")
+        return server
+
     def _names(self) -> str:
         return ", ".join(server.name for server in self._up) or "none"
 
@@ -576,10 +646,14 @@ class Core:
 _GONE = Server(None, "gone")
 
 
-def warm_up(policy: str | dict[str, Any] | Policy | PolicySpec) -> None:
+def warm_up(policy: str | dict[str, Any] | Policy | PolicySpec, *, agents: bool = False) -> None:
     """Have everything compiled that a core of this policy calls, so that no task waits for it."""
-    core = Core(policy, ("a", "b"), limit=1)
+    core = Core(policy, ("a", "b"), limit=1, agents=agents)
     slots = [core.choose(), core.choose(exclude="a"), core.choose(), core.occupied("a")]
     for i, slot in enumerate(slot for slot in slots if slot is not None):
         (core.not_sent if i % 2 else core.finished)(slot)
-    core.update()
+    if not agents:
+        core.update()
+        return
+    core.heard("a", 1, 0)
+    core.adapt()

@@ -11,12 +11,13 @@ from typing import Literal, NamedTuple, Protocol
 
 from .core import Slot
 
-Outcome = Literal["ok", "client_aborted", "upstream_error", "timeout", "cut"]
+Outcome = Literal["ok", "client_aborted", "upstream_error", "timeout", "cut", "refused_full"]
 """How a request ended at a server.
 
 ok: the whole response came (whatever its status). client_aborted: the client left, or stopped
 sending or reading. upstream_error: the connection was lost, or the response makes no sense.
 timeout: the server was silent for too long. cut: the dispatcher ended it, at a drain's deadline.
+refused_full: the server's agent did not let it begin, for want of room.
 """
 
 
@@ -55,8 +56,8 @@ class Dispatch(Protocol):
     def address(self, slot: Slot) -> tuple[str, int]:
         """Return the host and port of the slot's server."""
 
-    def started(self, slot: Slot) -> None:
-        """The request is being written to a connection."""
+    def started(self, slot: Slot) -> bytes:
+        """The request is being written to a connection; return lines to add to its head."""
 
     def finished(self, slot: Slot, outcome: Outcome, seconds: float) -> None:
         """Release the slot; `seconds` from `started` to the last byte or the failure."""
@@ -72,3 +73,19 @@ class Dispatch(Protocol):
 
     def log(self, record: Exchange) -> None:
         """Take note of an exchange that is over."""
+
+
+class Door(Protocol):
+    """Counts the requests of a proxy from their head to their end, those that wait among them."""
+
+    def came(self, task: bytes | None) -> bool:
+        """A request has come, with this `Equipoise-Task`; False: it is refused, for want of room.
+
+        It is counted until `went`, unless it is refused.
+        """
+
+    def went(self) -> None:
+        """One that was counted has ended, however."""
+
+    def fields(self) -> bytes:
+        """Return lines that are added to the head of every response."""

@@ -13,6 +13,7 @@ at most its growing part of what the others have on average, and one task more.
 
 from __future__ import annotations
 
+import os
 import time
 from bisect import bisect_left
 from collections import deque
@@ -24,9 +25,11 @@ import numpy as np
 
 from ..errors import EquipoiseError
 from ..policies import Policy, PolicySpec
-from .core import Core, Slot
+from ..policies.base import Clock
+from .core import Core, Server, Slot
 from .dispatch import NO_FAULT, Exchange, Outcome
 from .health import Condition, Health, Rules, State
+from .hearing import Hearing
 from .updates import ALL, Updates
 
 # upper ends of the latency histogram's buckets, s; one more bucket holds the rest
@@ -34,7 +37,8 @@ BUCKETS = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
     *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
 )
-OUTCOMES = ("ok", "client_aborted", "upstream_error", "timeout", "cut")
+OUTCOMES = ("ok", "client_aborted", "upstream_error", "timeout", "cut", "refused_full")
+CAME = ("ok", "refused_full")  # outcomes of which the server's agent knows for certain
 FAILURES = ("upstream_error", "timeout")
 ERRORS = (*FAILURES, "unavailable", "cut")  # of exchanges; and answers with a status from 500 on
 MOST_PENALTIES = 64  # tasks that count at a server beyond their end
@@ -50,6 +54,7 @@ class Backend:
     port: int
     speed: float = 1.0
     limit: int | None = None  # most tasks that it is sent
+    agent: tuple[str, int] | None = None  # host and port of its agent; its own if absent
     chosen: int = 0
     started: int = 0
     not_sent: int = 0
@@ -96,6 +101,9 @@ class Fleet:
         Of health.
     period
         Between two updates of a server, s, for policies with a clock.
+    unheard
+        With agents, which tell for their servers: after so long without a line of one, s, its
+        server is forgotten. None: there are no agents, this dispatcher runs both halves itself.
     log
         Called with each `Exchange`.
     on_event
@@ -112,11 +120,12 @@ class Fleet:
         *,
         seed: int | np.random.SeedSequence = 0,
         period: float | None = None,
+        unheard: float | None = None,
         log: Callable[[Exchange], None] | None = None,
         on_event: Callable[[Event], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.core = Core(policy, seed=seed)
+        self.core = Core(policy, seed=seed, agents=unheard is not None)
         self.rules = Rules() if rules is None else rules
         self.health = Health(self.rules, self._changed)
         self.backends: dict[str, Backend] = {}
@@ -141,6 +150,13 @@ class Fleet:
                 f"policy '{self.core.spec.label}' has a clock: how long is the time between two "
                 "updates of a server?"
             )
+        self.hearing: Hearing | None = None
+        if unheard is not None:
+            self.core.now = self.began
+            name = os.urandom(6).hex()
+            self.hearing = Hearing(self.core, name, unheard=unheard, period=period, note=self._note)
+            if found is not None and not self._asks(found, self.core.spec):
+                found = None  # the servers keep time themselves
         self.updates = Updates(found, period, self.began) if found and period else None
         for backend in backends:
             self.add(backend)
@@ -190,6 +206,8 @@ class Fleet:
         A user's policy that fails chooses nobody, and that is told.
         """
         try:
+            if self.hearing is not None:
+                self.hearing.learn()
             slot = self.core.choose(exclude)
         except Exception as error:
             self._policy_failed(error)
@@ -203,15 +221,26 @@ class Fleet:
         backend = self.backends[slot.server.name]
         return backend.host, backend.port
 
-    def started(self, slot: Slot) -> None:
-        """The request is being written to a connection."""
+    def agent_of(self, name: str) -> tuple[str, int]:
+        """Return the host and port of a server's agent."""
+        backend = self.backends[name]
+        return backend.agent or (backend.host, backend.port)
+
+    def started(self, slot: Slot) -> bytes:
+        """The request is being written to a connection; return the line that numbers it."""
         self.backends[slot.server.name].started += 1
+        return b"" if self.hearing is None else self.hearing.started(slot)
 
     def finished(self, slot: Slot, outcome: Outcome, seconds: float) -> None:
         """Release the slot; `seconds` from `started` to the last byte or the failure."""
         name = slot.server.name
         backend = self.backends.get(name)
-        if not self.core.finished(slot) or backend is None:
+        if self.hearing is None:
+            released = self.core.finished(slot)
+        else:
+            lost = outcome == "upstream_error"  # by the server; else it may not have noticed yet
+            released = self.hearing.ended(slot, came=outcome in CAME, stays=not lost)
+        if not released or backend is None:
             return
         backend.outcomes[outcome] += 1
         if outcome == "ok":
@@ -225,7 +254,9 @@ class Fleet:
         """Release the slot of a request that never reached its server."""
         name = slot.server.name
         backend = self.backends.get(name)
-        if not self.core.not_sent(slot) or backend is None:
+        hearing, core = self.hearing, self.core
+        released = core.not_sent(slot) if hearing is None else hearing.ended(slot, came=False)
+        if not released or backend is None:
             return
         backend.not_sent += 1
         if why not in NO_FAULT:
@@ -274,10 +305,12 @@ class Fleet:
         self.health.due(now)
         if self._slow:
             self._let_grow(now)
+        if self.hearing is not None:
+            self.hearing.tick(now)
         if self.updates is not None:
             up = self.core.servers
             for turn in self.updates.due(now, len(up)):
-                self.core.update(None if turn == ALL else up[turn].name)
+                self._update(up if turn == ALL else (up[turn],), now)
         if self.core.announcement != self._threshold:
             was, self._threshold = self._threshold, self.core.announcement
             if self.core.spec.policy.learns:  # else it is there since servers are
@@ -351,6 +384,9 @@ class Fleet:
                     "mean_seconds": _mean(backend.seconds, backend.outcomes["ok"]),
                 }
             )
+            if self.hearing is not None:
+                servers[-1]["agent"] = self.hearing.status(name, now)
+        more = {} if self.hearing is None else {"agents": self.hearing.counts()}
         return {
             "policy": core.spec.label,
             "threshold": self.threshold,
@@ -365,19 +401,40 @@ class Fleet:
             "displaced": core.displaced,
             "spurious_releases": core.spurious,
             "ejections_spared": self.health.spared,
+            **more,
             "servers": servers,
             "events": [{"time": round(e.time, 3), "text": e.text} for e in self.events],
         }
 
     # -- inside ---------------------------------------------------------------------------------
 
+    @staticmethod
+    def _asks(clock: Clock, spec: PolicySpec) -> bool:
+        """Whether with agents it is for the dispatcher to ask for updates.
+
+        So it is where the policy says so, and where all servers tell at random moments: no server
+        knows when the others do.
+        """
+        return spec.params.get("mode") == "push" or (clock.together and not clock.regular)
+
+    def _update(self, servers: Iterable[Server], now: float) -> None:
+        """It is the turn of these servers to tell their state."""
+        for server in servers:
+            if self.hearing is None:
+                self.core.update(server.name)
+            else:
+                self.hearing.ask(server.name, now)
+
     def _changed(self, name: str, condition: Condition) -> None:
         """Health has changed: let the core send there, or not."""
         up = condition.state is State.UP
         backend = self.backends[name]
         if up and name not in self._in_core:
-            self.core.joined(name, speed=backend.speed, limit=backend.limit)
+            length = 0 if self.hearing is None else None  # its agent will say
+            self.core.joined(name, speed=backend.speed, limit=backend.limit, length=length)
             self._in_core.add(name)
+            if self.hearing is not None:
+                self.hearing.joined(name, self._clock())
         elif up:
             self.core.resumed(name)
         elif (server := self.core.server(name)) is not None and server.index >= 0:
@@ -450,6 +507,8 @@ class Fleet:
         if name in self._in_core:
             self._in_core.remove(name)
             self.core.left(name)
+            if self.hearing is not None:
+                self.hearing.left(name)
         del self.backends[name]
         self.gone.add(backend)
         self.health.forget(name)

@@ -15,11 +15,14 @@ line is complete and right. Bodies are never changed.
 from __future__ import annotations
 
 import functools
+import posixpath
 import re
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from ..errors import EquipoiseError
 from .limits import Limits
+from .wire import PATH
 
 CHUNKED = -1  # as a length
 UNTIL_CLOSE = -2
@@ -46,6 +49,7 @@ def _those(names: bytes) -> re.Pattern[bytes]:
 _OF_REQUESTS = _those(
     rb"connection|host|content[-_]length|transfer[-_]encoding|x[-_]forwarded[-_]for|x-request-id"
     rb"|keep-alive|expect|te|upgrade|http2-settings|proxy-(?:connection|authorization)"
+    rb"|equipoise[-_]task"
 )
 _OF_RESPONSES = _those(
     rb"connection|content-length|transfer-encoding|x-request-id|keep-alive|upgrade|proxy-connection"
@@ -55,6 +59,7 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
 _NOT_IN_TRAILERS = _those(
     rb"content[-_]length|transfer[-_]encoding|host|connection|trailer|te|upgrade|expect|keep-alive"
     rb"|authorization|cookie|set-cookie|x[-_]forwarded[-_]for|forwarded|via|content-(?:type|encoding)"
+    rb"|equipoise[-_]task"
 )
 _DIGITS = re.compile(rb"[0-9]{1,18}")
 _HOST = re.compile(
@@ -97,8 +102,10 @@ class Request:
         "method",
         "minor",
         "names",
+        "private",
         "request_id",
         "target",
+        "task",
     )
 
     def __init__(self, head: bytes, method: bytes, target: bytes, minor: int) -> None:
@@ -113,6 +120,8 @@ class Request:
         self.host = False
         self.request_id: bytes | None = None
         self.forwarded_for: bytes | None = None  # as it came
+        self.task: bytes | None = None  # a dispatcher and its number; never passed on
+        self.private = False  # asks for what dispatchers and agents alone speak of
         self.cuts: list[tuple[int, int]] | None = None  # of the head, not to be passed on
         self.names: list[bytes] | None = None  # of further hop-by-hop fields
 
@@ -174,6 +183,7 @@ class RequestReader:
         if target[0] != 47 and not (target == b"*" and method == b"OPTIONS"):  # 47: /
             raise Refusal(400, "the target must be a path, such as /index.html")
         request = Request(head, method, target, minor[0] - 48)
+        request.private = is_private(target)
         _read_fields(request)
         if request.length > limits.body:
             raise Refusal(413, f"the body is longer than {limits.body} bytes")
@@ -240,6 +250,8 @@ def _read_fields(request: Request) -> None:
             if request.minor:
                 request.expects = True
                 continue
+        elif name.startswith(b"equipoise"):
+            request.task = value if request.task is None and name[9] == 45 else b""  # 45: -
         elif name == b"x-forwarded-for":
             before = request.forwarded_for
             request.forwarded_for = value if before is None else before + b", " + value
@@ -256,6 +268,17 @@ def _read_fields(request: Request) -> None:
         request.length = int(length)
     if not request.host and request.minor:
         raise Refusal(400, "there must be one Host field, with one host")
+
+
+def is_private(target: bytes) -> bool:
+    """Whether a server may take a target for that of the stream between dispatchers and agents.
+
+    Servers undo percent-encoding, and some of them dots and double slashes.
+    """
+    if b"quipoise" not in target and b"%" not in target:
+        return False
+    path = unquote_to_bytes(target.partition(b"?")[0])
+    return posixpath.normpath(path).endswith(PATH.encode())
 
 
 def _read_connection(message: Any, value: bytes) -> None:

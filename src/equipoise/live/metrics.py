@@ -74,6 +74,7 @@ def render(fleet: Fleet, figures: Any = None, log: Any = None) -> str:
     page = Page()
     _of_servers(page, fleet)
     _of_policy(page, fleet)
+    _of_agents(page, fleet)
     page.histogram(
         "request_duration_seconds",
         "time of a request, from its head to the last byte out",
@@ -237,6 +238,36 @@ def _of_policy(page: Page, fleet: Fleet) -> None:
          fleet.health.spared),
     ):  # fmt: skip
         page.family(f"{name}_total", "counter", about, [({}, value)])
+
+
+def _of_agents(page: Page, fleet: Fleet) -> None:
+    hearing = fleet.hearing
+    if hearing is None:
+        return
+    counts = hearing.counts()
+    about = "agents with an open stream"
+    page.family("agent_streams", "gauge", about, [({}, counts["open"])])
+    about = "servers not heard for too long, so that nothing they said counts"
+    page.family("unheard_servers", "gauge", about, [({}, counts["unheard"])])
+    about = "1 if no server that is up is heard: tasks go to servers at random"
+    page.family("deaf", "gauge", about, [({}, int(counts["deaf"]))])
+    page.family(
+        "server_unheard",
+        "gauge",
+        "1 for a server not heard for too long",
+        [({"server": name}, int(ear.unheard)) for name, ear in hearing.ears.items()],
+    )
+    for name, about in (
+        ("gaps", "times that messages were missing"),
+        ("restarts", "times that an agent began to count anew"),
+    ):
+        page.family(f"agent_{name}_total", "counter", about, [({}, counts[name])])
+    page.family(
+        "agent_dropped_total",
+        "counter",
+        "lines of agents that were not heard, by why",
+        [({"why": why}, count) for why, count in counts["dropped"].items()],
+    )
 
 
 def _labels(labels: Labels) -> str:

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple, cast
 
 from ..errors import EquipoiseError
 from .core import Slot
-from .dispatch import STALE, Dispatch, Exchange, Outcome
+from .dispatch import STALE, Dispatch, Door, Exchange, Outcome
 from .framing import (
     CHUNKED,
     UNTIL_CLOSE,
@@ -51,11 +51,13 @@ from .framing import (
 )
 from .limits import Limits
 from .upstream import Pool, Upstream
+from .wire import REFUSED
 
 # What a client connection is doing; up to _HEAD it has no request under way.
 _IDLE, _HEAD, _QUEUED, _CONNECTING, _SENT, _ANSWER, _CLOSING, _LINGERING = range(8)
 
 _VIA = b"Via: 1.1 equipoise\r\n"
+_FULL = REFUSED.encode() + b": full\r\n"  # the request may be sent elsewhere, whatever it asks for
 _STALE = 1.0  # s: a used connection that ends within this had been closed by the server before
 _MOST_DISCARDED = 1 << 20  # bytes from a client that was refused, before it is cut
 _ALLOW = b"Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"
@@ -88,6 +90,10 @@ class Proxy:
         Chooses servers and counts.
     limits
         Sizes and times that nobody may exceed.
+    door
+        Counts requests before they are chosen a server for, where somebody wants that.
+    refusals
+        Servers may say that they are full (`REFUSED`): keep what is needed to try another.
 
     Raises
     ------
@@ -95,9 +101,18 @@ class Proxy:
         If the extra `live` is not installed.
     """
 
-    def __init__(self, dispatch: Dispatch, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        limits: Limits | None = None,
+        door: Door | None = None,
+        *,
+        refusals: bool = False,
+    ) -> None:
         require_live()
         self.dispatch = dispatch
+        self.refusals = refusals
+        self.door = door
         self.limits = limits or Limits()
         self.clients: set[Client] = set()
         self.pools: dict[tuple[str, int], Pool] = {}
@@ -320,8 +335,10 @@ class Client(asyncio.Protocol):
         "_discarded",
         "_first_byte",
         "_fresh",
+        "_full",
         "_handed",
         "_id",
+        "_inside",
         "_keep",
         "_kept_bytes",
         "_left",
@@ -365,6 +382,7 @@ class Client(asyncio.Protocol):
         self._unwritten = 0  # in the transport when it was last looked at
         self._discarded = 0  # bytes of a client that was refused
         self.request: Request | None = None
+        self._inside = False  # counted at the door
         self._clear()
 
     def _clear(self) -> None:
@@ -382,6 +400,7 @@ class Client(asyncio.Protocol):
         self._chunks: Chunks | None = None
         self.body_done = True
         self._fresh = False  # use no pooled connection
+        self._full = False  # the answer is that the server has no room
         self._tries = 0
         self._status = 0
         self._bytes_in = self._bytes_out = 0
@@ -508,6 +527,9 @@ class Client(asyncio.Protocol):
         except Refusal as refusal:
             self._refuse(refusal.status, refusal.why, head)
             return
+        if request.private:
+            self._refuse(404, "that is not for clients", head)
+            return
         proxy = self.proxy
         proxy.requests += 1
         self.request = request
@@ -516,6 +538,9 @@ class Client(asyncio.Protocol):
         self._id = request.request_id or proxy.next_id()
         self.until = now + self._limits.total_timeout
         self._state = _QUEUED
+        door = proxy.door
+        full = door is not None and not door.came(request.task)
+        self._inside = door is not None and not full
         if request.length:
             self.body_done = False
             self._left = request.length
@@ -526,6 +551,9 @@ class Client(asyncio.Protocol):
                 self._take_body(rest)
                 if not self.under_way:  # it was refused
                     return
+        if full:
+            self._fail(503, "the server has all the tasks that it takes", more=_FULL)
+            return
         slot = None if proxy.queue else self.choose()
         if slot is not None:
             self.send_to(slot)
@@ -667,17 +695,18 @@ class Client(asyncio.Protocol):
         assert self._body is not None
         upstream.begin(self, to_head=request.method == b"HEAD")
         self._upstream = upstream
-        self.proxy.dispatch.started(self._slot)
+        added = self.proxy.dispatch.started(self._slot)
         self._state = _SENT
         self._handed = now = monotonic()
-        head = request.forward(self._fields(request))
+        head = request.forward(added + self._fields(request))
+        again = request.idempotent or self.proxy.refusals
         if self._body:
             upstream.transport.write(b"".join((head, *self._body)))
-            if not request.idempotent or self._kept_bytes > self._limits.buffer:
+            if not again or self._kept_bytes > self._limits.buffer:
                 self._body = None
         else:
             upstream.transport.write(head)
-            if not request.idempotent:
+            if not again:
                 self._body = None
         limits = self._limits
         if self.body_done and not self.read_paused:
@@ -728,6 +757,8 @@ class Client(asyncio.Protocol):
         head = response.forward(data, framing)
         if not response.has_id:
             end = b"X-Request-Id: %b\r\n%b" % (self._id, end)
+        if self.proxy.door is not None:
+            end = self.proxy.door.fields() + end
         self._bytes_out = len(body)
         self.transport.write(b"".join((head, _VIA, end, body)))
 
@@ -740,14 +771,36 @@ class Client(asyncio.Protocol):
         """The server goes on with its response."""
         self.deadline = monotonic() + self._limits.idle_timeout
 
+    def refused(self) -> bool:
+        """The server has not let the request begin: send it to another, whatever its method.
+
+        False if that cannot be: then its answer is to be passed on.
+        """
+        slot = self._slot
+        assert slot is not None
+        other = None
+        if self._body is not None and self._tries < self._limits.retries:
+            with contextlib.suppress(EquipoiseError):
+                other = self.proxy.dispatch.choose(slot.server.name)
+        if other is None:
+            self._full = True
+            return False
+        self._upstream = None
+        self._release("refused_full")
+        self._tries += 1
+        self.proxy.retries += 1
+        self.send_to(other)
+        return True
+
     def answered(self) -> None:
         """The last byte has been passed on."""
         self._upstream = None
         slot, self._slot = self._slot, None
         assert slot is not None
         now = monotonic()
-        self.proxy.dispatch.finished(slot, "ok", now - self._handed)
-        self._over("ok", "", slot.server.name, None, now)
+        outcome: Outcome = "refused_full" if self._full else "ok"
+        self.proxy.dispatch.finished(slot, outcome, now - self._handed)
+        self._over(outcome, "", slot.server.name, None, now)
 
     def server_lost(self, upstream: Upstream, why: str, *, wrong: bool = False) -> None:
         """The connection to the server has ended, or brings what makes no sense (`wrong`)."""
@@ -766,7 +819,9 @@ class Client(asyncio.Protocol):
         else:
             stale = False
             self._release("upstream_error")
-        if unheard and self._body is not None:  # it is gone if it must not be written again
+        request = self.request
+        assert request is not None
+        if unheard and self._body is not None and request.idempotent:
             self._try_again(slot, 502, why, stale=stale)
         else:
             self._fail(502, f"server {name}: {why}", name)
@@ -819,20 +874,22 @@ class Client(asyncio.Protocol):
         self._respond(status, why, request is not None and request.method == b"HEAD")
         self._over("refused", why, None, head)
 
-    def _fail(self, status: int, why: str, server: str | None = None) -> None:
-        """Answer for a server that did not; the client may go on."""
+    def _fail(self, status: int, why: str, server: str | None = None, more: bytes = b"") -> None:
+        """Answer for a server that did not; the client may go on. `more`: further fields."""
         request = self.request
         assert request is not None
         self._keep = self._keep and self.body_done and not self.proxy.draining
-        self._respond(status, why, request.method == b"HEAD")
+        self._respond(status, why, request.method == b"HEAD", more)
         outcomes = {502: "upstream_error", 504: "timeout", 503: "unavailable"}
         self._over(outcomes[status], why, server)
 
-    def _respond(self, status: int, why: str, to_head: bool) -> None:
+    def _respond(self, status: int, why: str, to_head: bool, more: bytes = b"") -> None:
         """Write a response of our own."""
         self._status = status
         text = f"{status} {HTTPStatus(status).phrase}: {why}\n".encode()
-        more = b"Retry-After: 1\r\n" if status == 503 else _ALLOW if status == 405 else b""
+        more += b"Retry-After: 1\r\n" if status == 503 else _ALLOW if status == 405 else b""
+        if self.proxy.door is not None:
+            more += self.proxy.door.fields()
         if not self._keep:
             more += b"Connection: close\r\n"
         elif not self.modern:
@@ -879,6 +936,10 @@ class Client(asyncio.Protocol):
         keep = self._keep and not self.proxy.draining
         unread = not self.body_done
         self._clear()
+        if self._inside:
+            self._inside = False
+            assert self.proxy.door is not None
+            self.proxy.door.went()
         self.proxy.dispatch.log(record)
         if self.transport.is_closing() or (outcome == "client_aborted" and not record.status):
             self._state = _CLOSING
@@ -976,7 +1037,8 @@ class Client(asyncio.Protocol):
             self._refuse(408, f"no complete head within {limits.head_timeout:g} s", self._pending)
         elif state == _QUEUED:
             self._leave_queue()
-            self._fail(503, f"no server had room within {limits.queue_timeout:g} s")
+            more = b"" if self.proxy.door is None else _FULL
+            self._fail(503, f"no server had room within {limits.queue_timeout:g} s", more=more)
         elif state == _CONNECTING:
             assert self._connecting is not None
             task, self._connecting = self._connecting, None

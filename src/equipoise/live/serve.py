@@ -26,7 +26,9 @@ from .fleet import Event, Fleet
 from .health import State
 from .metrics import CONTENT_TYPE, render
 from .proxy import Proxy, require_live
+from .streams import Streams
 
+ANSWERS = 1.0  # s that agents may take to tell their states before requests are taken
 TICK = 0.05  # s, how late the end of a penalty or of an ejection may be noticed
 Say = Callable[[str], None]
 
@@ -59,7 +61,7 @@ class Service:
         spec = config.spec
         if spec.written:
             try_plain(spec, len(config.servers))
-        warm_up(spec)
+        warm_up(spec, agents=config.agents is not None)
         self.log = AccessLog(config.log.file, config.log.most_waiting) if config.log else None
         seed = np.random.SeedSequence().entropy if config.seed is None else config.seed
         assert isinstance(seed, int)
@@ -69,10 +71,17 @@ class Service:
             config.health.rules(),
             seed=seed,
             period=config.period,
+            unheard=None if config.agents is None else config.agents.unheard,
             log=self.log,
             on_event=on_event,
         )
-        self.proxy = Proxy(self.fleet, config.proxy_limits())
+        self.proxy = Proxy(
+            self.fleet, config.proxy_limits(), refusals=self.fleet.hearing is not None
+        )
+        self.streams: Streams | None = None
+        if self.fleet.hearing is not None and config.agents is not None:
+            secret = config.agents.secret()
+            self.streams = Streams(self.fleet.hearing, self.fleet.agent_of, secret=secret)
         self.checks = Checks(self.fleet.rules, self.fleet.checked)
         own: dict[str, Page] = {
             "/metrics": self._metrics,
@@ -101,6 +110,9 @@ class Service:
             await self._ask_all()
             if not wait and State.UP not in self.fleet.health.states():
                 raise EquipoiseError(self._nobody())
+            if self.streams is not None:
+                self.streams.start()
+                await self.streams.ready(ANSWERS)
             if self.config.admin is not None:
                 self.admin_address = await self.admin.start(
                     *split_address(self.config.admin.listen)
@@ -109,6 +121,8 @@ class Service:
         except BaseException:
             await self.admin.close()
             await self.proxy.close()
+            if self.streams is not None:
+                await self.streams.close()
             self.close_log()
             raise
         for name, backend in self.fleet.backends.items():
@@ -127,6 +141,8 @@ class Service:
         if self._timer is not None:
             self._timer.cancel()
         await self.checks.close()
+        if self.streams is not None:
+            await self.streams.close()
         await self.admin.close()
         self.close_log()
         return cut

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, cast
 
 from .framing import CHUNKED, UNTIL_CLOSE, Chunks, Refusal, Response, read_response
 from .limits import Limits
+from .wire import REFUSED
 
 if TYPE_CHECKING:
     from .proxy import Client
 
 _AT_HEAD = -3
+_FULL = b"\r\n" + REFUSED.lower().encode() + b": full\r\n"
 
 
 class Upstream(asyncio.Protocol):
@@ -160,9 +162,25 @@ class Upstream(asyncio.Protocol):
             data = data[end:]
             if not data:
                 return
+        if response.status == 503 and _FULL in data[:end].lower():
+            self._refused(client, response, data)
+            return
         if not self.to_head:
             pool.last, pool.last_head = response, data[:end]
         self._begin_body(client, response, data)
+
+    def _refused(self, client: Client, response: Response, data: bytes) -> None:
+        """The server has no room; it is told to the client if nobody else takes the request."""
+        whole = 0 <= response.length == len(data) - response.end
+        keep = whole and response.keep_alive and client.body_done
+        self.client = None
+        if not client.refused():
+            self.client = client
+            self._begin_body(client, response, data)
+        elif keep:
+            self.pool.give(self)
+        else:
+            self.transport.abort()
 
     def _begin_body(self, client: Client, response: Response, data: bytes) -> None:
         self.keep = response.keep_alive

@@ -7,12 +7,13 @@ body and the response's are streams of lines, one JSON object each, at most `MOS
                  "params": {"level": 8, "step": 1}, "announcement": 8, "period": null, "time": ..}
     agent:      {"hello": 1, "version": "0.1.0", "generation": "66d0c4f1.8a", "limit": 50,
                  "time": ..}
-    agent:      {"m": 8, "received": 1234, "sequence": 17, "kind": "finish"}
+    agent:      {"m": 8, "received": 1234, "sequence": 17, "kind": "leave"}
     agent:      {"m": 0, "received": 1240, "sequence": 18, "kind": "answer", "number": 3}
     dispatcher: {"announce": 9, "number": 4}      a new threshold; answered with its number
     dispatcher: {"over": [1233, 1236]}            these tasks may not have come, and will not
     dispatcher: {"ask": 1}                        how is it? answered
-    both:       {"beat": 1}                       I am still here
+    both:       {"beat": 1}                       I am still here; an agent adds the "sequence" of
+                                                  its last message, so that none is missed unnoticed
 
 A request that a dispatcher sends to a server carries `Equipoise-Task: DISPATCHER NUMBER`, numbers
 counting from 1 up what it has sent there. `received` is how many of them the agent has seen, those
@@ -21,6 +22,10 @@ had fewer than m, whoever sent them. The dispatcher adds what it has sent since.
 
 A dispatcher's name is new after each of its starts, and for each life of a server, and so is an
 agent's generation: nothing that was counted before is mistaken for the present.
+
+Where a secret is agreed on, the request says `Authorization: Bearer SECRET`. A hello that does not
+fit is answered with a status from 400 on and one line of text: 401 the secret, 400 what makes no
+sense, 409 another policy than the agent is there for, 503 too many dispatchers.
 """
 
 from __future__ import annotations
@@ -34,6 +39,7 @@ from ..errors import EquipoiseError
 
 PROTOCOL = 1
 PATH = "/.well-known/equipoise"
+CONTENT_TYPE = "application/x-ndjson"  # both ways
 TASK = "Equipoise-Task"  # on requests
 REFUSED = "Equipoise-Refused"  # on a 503 of an agent: the task did not begin, another may take it
 ORCA = "endpoint-load-metrics"  # on responses
@@ -55,7 +61,7 @@ class Hello(NamedTuple):
 
     version: str
     dispatcher: str
-    policy: str  # its name
+    policy: str  # its name; file.py:NAME for one that a user wrote
     params: dict[str, Any]
     announcement: int
     period: float | None  # s between two updates of a server, for a policy with a clock
@@ -101,6 +107,8 @@ class Ask(NamedTuple):
 class Beat(NamedTuple):
     """A sign of life."""
 
+    sequence: int = 0  # of an agent's last message on this stream; 0: it does not say
+
 
 def line(said: NamedTuple) -> bytes:
     """Return what is said as a line, with its end."""
@@ -118,6 +126,8 @@ def line(said: NamedTuple) -> bytes:
         found = {"announce": said.value, "number": said.number}
     elif isinstance(said, Over):
         found = {"over": list(said.numbers)}
+    elif isinstance(said, Beat) and said.sequence:
+        return b'{"beat": 1, "sequence": %d}\n' % said.sequence
     else:
         found = {"ask" if isinstance(said, Ask) else "beat": 1}
     return json.dumps(found).encode() + b"\n"
@@ -129,11 +139,11 @@ def of_agent(text: bytes) -> Welcome | Message | Beat:
     if "m" in found:
         kind = found.get("kind")
         if kind not in KINDS:
-            raise WireError(f"a message of kind {kind!r}; there are {', '.join(KINDS)}")
+            raise WireError(f"a message of kind {_said(kind)}; there are {', '.join(KINDS)}")
         m, received = _whole(found, "m"), _whole(found, "received")
         return Message(m, received, _whole(found, "sequence"), kind, _whole(found, "number", 0))
     if "beat" in found:
-        return Beat()
+        return Beat(_whole(found, "sequence", 0))
     if "hello" not in found:
         raise WireError(f"an agent says none of m, beat, hello: {_shown(text)}")
     _same_protocol(found, "agent")
@@ -163,7 +173,8 @@ def of_dispatcher(text: bytes) -> Hello | Announce | Over | Ask | Beat:
     params, period = found.get("params"), found.get("period")
     if not isinstance(params, Mapping):
         raise WireError("params: an object with the policy's parameters")
-    if period is not None and not (_is_number(period) and 0 < period < 1e9):
+    seconds = _number(period)
+    if period is not None and not (seconds is not None and 0 < seconds < 1e9):
         raise WireError("period: seconds above 0, or null")
     return Hello(
         _text(found, "version"),
@@ -171,7 +182,7 @@ def of_dispatcher(text: bytes) -> Hello | Announce | Over | Ask | Beat:
         _text(found, "policy"),
         dict(params),
         _whole(found, "announcement"),
-        period,
+        seconds,
         _time(found),
     )
 
@@ -199,10 +210,10 @@ def _object(text: bytes) -> dict[str, Any]:
 
 def _same_protocol(found: Mapping[str, Any], who: str) -> None:
     spoken = found["hello"]
-    if spoken != PROTOCOL:
-        version = found.get("version")
+    if type(spoken) is not int or spoken != PROTOCOL:
+        said = _said(found.get("version"))
         raise WireError(
-            f"the {who}, equipoise {version}, speaks protocol {spoken!r} and this one speaks "
+            f"the {who}, equipoise {said}, speaks protocol {_said(spoken)} and this one speaks "
             f"{PROTOCOL}; run the same version on both sides"
         )
 
@@ -210,19 +221,22 @@ def _same_protocol(found: Mapping[str, Any], who: str) -> None:
 def _whole(found: Mapping[str, Any], key: str, default: int | None = None) -> int:
     value = found.get(key, default)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _HUGE:
-        raise WireError(f"{key}: a whole number, not {_shown(repr(value).encode())}")
+        raise WireError(f"{key}: a whole number below 2^53, not {_said(value)}")
     return value
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _number(value: object) -> float | None:
+    """Return a finite number as a float; None if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _HUGE:
+        return None
+    return float(value)
 
 
 def _time(found: Mapping[str, Any]) -> float:
-    value = found.get("time")
-    if not _is_number(value):
+    value = _number(found.get("time"))
+    if value is None:
         raise WireError("time: seconds since 1970")
-    return float(value)  # type: ignore[arg-type]
+    return value
 
 
 def _text(found: Mapping[str, Any], key: str) -> str:
@@ -237,6 +251,13 @@ def _name(found: Mapping[str, Any], key: str) -> str:
     if not _NAME.fullmatch(value):
         raise WireError(f"{key}: up to 64 letters, digits, dots, - and _")
     return value
+
+
+def _said(value: object) -> str:
+    """Say a value of whatever kind briefly, in one line."""
+    if isinstance(value, list | dict):  # however long and deep
+        return f"a {type(value).__name__}"
+    return value if isinstance(value, str) and _NAME.fullmatch(value) else ascii(value)[:80]
 
 
 def _shown(text: bytes) -> str:

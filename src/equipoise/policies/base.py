@@ -316,6 +316,11 @@ class Policy:
         """Whether what it announces can change."""
         return self.adapt is not keep
 
+    @property
+    def tells(self) -> bool:
+        """Whether servers have anything to tell."""
+        return {self.tell_start, self.tell_finish, self.tell_state} != {silent}
+
     def __repr__(self) -> str:
         return f"<policy {self.name}>"
 
