@@ -652,6 +652,8 @@ def warm_up(policy: str | dict[str, Any] | Policy | PolicySpec, *, agents: bool 
     slots = [core.choose(), core.choose(exclude="a"), core.choose(), core.occupied("a")]
     for i, slot in enumerate(slot for slot in slots if slot is not None):
         (core.not_sent if i % 2 else core.finished)(slot)
+    core._book(core._address, 0)  # whether a choice needs them is chance
+    core._unbook(core._address, 0)
     if not agents:
         core.update()
         return
