@@ -245,6 +245,7 @@ class Config(Part):
     seed: Annotated[Whole, Field(ge=0)] | None = None  # of the policy's coins; else they differ
     mean_service: Seconds | None = None  # s; what a policy's clock counts in
     drain: Annotated[Number, Field(ge=0)] = 30.0  # s for what is under way when it is to stop
+    watch: bool = False  # take up the file when it has changed, as at SIGHUP
     health: HealthPart = Field(default_factory=HealthPart)
     limits: Annotated[dict[str, Any], BeforeValidator(_limits)] = Field(default_factory=dict)
     admin: AdminPart | None = None

@@ -147,6 +147,11 @@ class RequestReader:
         self._parser: Any = None
         self._complete = False
 
+    def limit(self, limits: Limits) -> None:
+        """Keep other limits from now on."""
+        self._limits = limits
+        self._last = None  # what was read by the former ones may be too long for these
+
     def on_message_complete(self) -> None:
         """Called by llhttp where it sees the end of a message."""
         self._complete = True

@@ -183,6 +183,15 @@ class Proxy:
         if address in self.pools:
             self.pools[address].close()
 
+    def limit(self, limits: Limits) -> None:
+        """Keep other limits from now on; a timeout that runs already ends when it was to end."""
+        self.limits = limits
+        self._wheel.turn_in(limits.round)
+        for pool in self.pools.values():
+            pool.limits = limits
+        for client in self.clients:
+            client.limit(limits)
+
     def figures(self) -> Figures:
         """Return what was done so far and what is open now."""
         pools = self.pools.values()
@@ -269,6 +278,10 @@ class Wheel:
         self._at = 0
         self._each_round = each_round
         self._timer: asyncio.TimerHandle | None = None
+
+    def turn_in(self, seconds: float) -> None:
+        """Take so long for a round from the next tick on."""
+        self._tick_every = seconds / self.PARTS
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Turn from now on."""
@@ -366,6 +379,11 @@ class Client(asyncio.Protocol):
         self._discarded = 0  # bytes of a client that was refused
         self.request: Request | None = None
         self._clear()
+
+    def limit(self, limits: Limits) -> None:
+        """Keep other limits from now on."""
+        self._limits = limits
+        self._reader.limit(limits)
 
     def _clear(self) -> None:
         """Be ready for the next exchange."""

@@ -8,9 +8,12 @@ had been started by then is stopped again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +25,11 @@ from .admin import Admin, Answer, as_json
 from .checks import Checks, check
 from .config import Config, split_address
 from .core import warm_up
-from .fleet import Event, Fleet
-from .health import State
+from .fleet import Backend, Event, Fleet
+from .health import Rules, State
 from .metrics import CONTENT_TYPE, render
 from .proxy import Proxy, require_live
+from .reload import Reload, Watch
 
 TICK = 0.05  # s, how late the end of a penalty or of an ejection may be noticed
 Say = Callable[[str], None]
@@ -72,6 +76,8 @@ class Service:
         )
         self.address = self.admin_address = ("", 0)
         self._timer: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Future[None]] = set()  # logs
+        self.fleet.on_gone = self._gone
 
     async def start(self, *, wait: bool = False) -> None:
         """Check the servers once, then listen.
@@ -100,8 +106,7 @@ class Service:
             await self.proxy.close()
             self.close_log()
             raise
-        for name, backend in self.fleet.backends.items():
-            self.checks.watch(name, backend.host, backend.port)
+        self._watch_all()
         self._tick()
 
     async def stop(self, deadline: float | None = None) -> int:
@@ -118,7 +123,44 @@ class Service:
         await self.checks.close()
         await self.admin.close()
         self.close_log()
+        await asyncio.gather(*self._closing)
         return cut
+
+    # -- while it runs: see reload.py -----------------------------------------------------------
+
+    def add(self, backend: Backend, wrong: str | None = None) -> None:
+        """Take in a server; `wrong` is what a check of it has found, None if there was none."""
+        self.fleet.add(backend)
+        if wrong is not None:
+            self.fleet.checked(backend.name, not wrong, wrong)
+        self.checks.watch(backend.name, backend.host, backend.port)
+
+    def rename(self, name: str, new: str) -> None:
+        """Call a server otherwise."""
+        self.fleet.rename(name, new)
+        backend = self.fleet.backends[new]
+        self.checks.forget(name)
+        self.checks.watch(new, backend.host, backend.port)
+
+    def rule(self, rules: Rules) -> None:
+        """Judge and check servers by other rules."""
+        self.fleet.rule(rules)
+        self.checks.rule(rules)
+        self._watch_all()
+
+    def log_to(self, log: AccessLog | None) -> None:
+        """Write the access log there from now on, or nowhere."""
+        old, self.log = self.log, log
+        self.fleet.record(log)
+        if old is not None:  # it may have to wait for the disk
+            closing = asyncio.get_running_loop().run_in_executor(None, old.close)
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    def reopen_log(self) -> None:
+        """Open the access log anew, by its name."""
+        if self.log is not None:
+            self.log.reopen()
 
     def close_log(self) -> None:
         """Write what the access log still has."""
@@ -138,6 +180,15 @@ class Service:
         return text
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _watch_all(self) -> None:
+        for name, backend in self.fleet.backends.items():
+            self.checks.watch(name, backend.host, backend.port)
+
+    def _gone(self, backend: Backend) -> None:
+        """A server has left for good."""
+        self.checks.forget(backend.name)
+        self.proxy.close_idle((backend.host, backend.port))
 
     async def _ask_all(self) -> None:
         rules = self.fleet.rules
@@ -193,13 +244,22 @@ def shown(address: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def serve(config: Config, *, wait: bool = False, say: Say = nothing, note: Say = nothing) -> int:
+def serve(
+    config: Config,
+    *,
+    path: str | os.PathLike[str] | None = None,
+    wait: bool = False,
+    say: Say = nothing,
+    note: Say = nothing,
+) -> int:
     """Run a dispatcher until SIGTERM or SIGINT, then drain; a second signal cuts what is left.
 
-    SIGUSR1 opens the access log anew.
+    SIGHUP has the file read anew, SIGUSR1 opens the access log anew.
 
     Parameters
     ----------
+    path
+        The file that `config` was read from; without it nothing is reloaded.
     wait
         Start even if no server answers yet.
     say, note
@@ -217,10 +277,12 @@ def serve(config: Config, *, wait: bool = False, say: Say = nothing, note: Say =
     """
     uvloop = require_live()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(config, wait, say, note))
+        return runner.run(_serve(config, path, wait, say, note))
 
 
-async def _serve(config: Config, wait: bool, say: Say, note: Say) -> int:
+async def _serve(
+    config: Config, path: str | os.PathLike[str] | None, wait: bool, say: Say, note: Say
+) -> int:
     loop = asyncio.get_running_loop()
     told, again = asyncio.Event(), asyncio.Event()
     started = False
@@ -235,8 +297,9 @@ async def _serve(config: Config, wait: bool, say: Say, note: Say) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     service = Service(config, happened)
-    if service.log is not None:
-        loop.add_signal_handler(signal.SIGUSR1, service.log.reopen)
+    reloading = Reloading(service, path)
+    loop.add_signal_handler(signal.SIGHUP, reloading.ask)
+    loop.add_signal_handler(signal.SIGUSR1, service.reopen_log)
     starting = loop.create_task(service.start(wait=wait))
     if await _first(starting, told) is not starting:
         starting.cancel()
@@ -248,7 +311,9 @@ async def _serve(config: Config, wait: bool, say: Say, note: Say) -> int:
         if condition.state is not State.UP:
             note(f"server {name} is not up: {condition.why}")
     say(service.line())
+    reloading.start()
     await told.wait()
+    await reloading.close()
     under_way = service.proxy.figures().under_way
     waits = f"; waiting at most {config.drain:g} s for {under_way} under way" if under_way else ""
     stopping = loop.create_task(service.stop())
@@ -258,6 +323,53 @@ async def _serve(config: Config, wait: bool, say: Say, note: Say) -> int:
         await asyncio.gather(stopping, return_exceptions=True)
         return await service.stop(0.0)
     return await stopping
+
+
+class Reloading:
+    """Reloads a service at a signal, and where it is to, when the file has changed."""
+
+    def __init__(self, service: Service, path: str | os.PathLike[str] | None) -> None:
+        self.service = service
+        self.reload = None if path is None else Reload(service, path)
+        self._asked, self._running = False, False  # before it runs
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watch: Watch | None = None
+
+    def start(self) -> None:
+        """Reload from now on, and at once if that was asked before."""
+        self._running = True
+        if self.reload is not None:
+            self._watch = Watch(self._files, self.reload)
+            self._watch.start()
+        if self._asked:
+            self.ask()
+
+    def ask(self) -> None:
+        """Have the file read anew; whether it was good is told as an event."""
+        self._asked = True
+        if self._running and self.reload is not None:
+            task = asyncio.get_running_loop().create_task(self._reload(self.reload))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Reload no more."""
+        self._running = False
+        if self._watch is not None:
+            await self._watch.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _reload(self, reload: Reload) -> None:
+        with contextlib.suppress(EquipoiseError):  # told as an event
+            await reload()
+
+    def _files(self) -> list[Path]:
+        """Return what is looked at."""
+        if self.reload is None or not self.service.config.watch:
+            return []
+        return [self.reload.path]
 
 
 async def _first(task: asyncio.Task[Any], event: asyncio.Event) -> object:
