@@ -308,6 +308,41 @@ def test_the_file_is_taken_up_at_a_signal_or_when_it_changes(servers, dispatcher
     assert process.wait(20) == 0
 
 
+def test_servers_are_changed_from_the_command_line(servers, dispatcher, run, tmp_path):
+    made = servers("a", "b")
+    both = ports(made)
+    text = CONFIG.replace("[log]", 'control = "c.sock"\n[log]')
+    process, _, port, _ = dispatcher({"a": both["a"]}, text=text)
+
+    def do(*words):
+        answer = run("control", tmp_path / "c.sock", *words)
+        assert (answer.status, answer.err) == (0, "")
+        return answer.out
+
+    address = f"127.0.0.1:{both['b']}"
+    assert do("add", address, "--name", "b", "--limit", "7") == "b is up\n"
+    assert {get(port)[1] for _ in range(20)} == {"a", "b"}
+    assert do("limit", "b", "3") == "b has limit 3\n"
+    rows = [line.split() for line in do("servers").splitlines()]
+    assert rows == [
+        ["server", "address", "state", "requests", "limit", "speed"],
+        ["a", f"127.0.0.1:{both['a']}", "up", "0", "-", "1"],
+        ["b", address, "up", "0", "3", "1"],
+    ]
+    assert do("limit", "b", "none") == "b has no limit\n"
+    assert do("remove", "a") == "a is gone\n"
+    assert {get(port)[1] for _ in range(5)} == {"b"}
+    assert do("reload") == "reloaded: nothing has changed\n"
+    (only,) = json.loads(do("servers", "--json"))
+    assert (only["name"], only["limit"]) == ("b", None)
+
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    answer = run("control", tmp_path / "c.sock", "servers")
+    assert (answer.status, answer.out) == (1, "")
+    assert "no such socket; a dispatcher makes it" in answer.err
+
+
 # -- what it says before anything starts ---------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from live.wire import Backend as Server
-from live.wire import Talk, echo, run, until
+from live.wire import Talk, run, until
 
 from equipoise.errors import EquipoiseError
 from equipoise.live.config import Config, ServerPart

@@ -39,6 +39,7 @@ COMMANDS = {
     "limit": "Tell what theory says as the number of servers grows.",
     "stability": "Tell which load a policy can carry on unequal servers.",
     "serve": "Dispatch HTTP requests to servers.",
+    "control": "Change servers of a dispatcher that runs.",
     "policies": "List the policies: what each does, needs and costs.",
     "new": "Write a commented scenario to start from.",
     "completion": "Print the completion script for a shell.",
@@ -115,6 +116,7 @@ def cli() -> None:
         equipoise limit --servers 500 --discipline pool --load 7.3
         equipoise stability --speeds 90x1,10x0.2 --d 2
         equipoise serve dispatch.toml --check
+        equipoise control equipoise.sock servers
     """
 
 

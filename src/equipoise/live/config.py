@@ -49,6 +49,8 @@ HINTS: dict[tuple[str | int, ...], str] = {
     ("file",): 'where to write it, e.g. file = "access.log"',
 }
 RULES = Rules()
+LONGEST_SOCKET = 107  # bytes of a socket's path
+FILES = (("log", "file"), ("admin", "control"))  # keys that name one
 OF_A_SCENARIO = ("arrivals", "service", "messages", "run", "trace")
 NAME = re.compile(r"[\w.:\[\]-]{1,100}")
 
@@ -149,15 +151,24 @@ class AdminPart(Part):
 
     listen: Annotated[str, BeforeValidator(_listen)]
     public: bool = False  # on another interface than loopback
+    control: str | None = None  # path of the socket through which servers are changed
 
     @model_validator(mode="after")
     def _hidden(self) -> AdminPart:
+        wrong = []
         host, _ = split_address(self.listen)
         if not self.public and not _is_loopback(host):
             what = f"{shown(self.listen)} can be reached from outside, and there is no password; "
-            raise Mistakes(
-                [Mistake(("listen",), what + "listen on 127.0.0.1, or say public = true")]
-            )
+            wrong.append(Mistake(("listen",), what + "listen on 127.0.0.1, or say public = true"))
+        if self.control is not None:
+            folder = Path(self.control).parent
+            if not folder.is_dir():
+                wrong.append(Mistake(("control",), f"{self.control}: there is no folder {folder}"))
+            elif len(os.fsencode(self.control)) > LONGEST_SOCKET:
+                what = f"{self.control} is longer than the {LONGEST_SOCKET} bytes that a socket's "
+                wrong.append(Mistake(("control",), what + "path may have"))
+        if wrong:
+            raise Mistakes(wrong)
         return self
 
 
@@ -373,10 +384,11 @@ class Config(Part):
 
 
 def _rooted(tables: dict[str, Any], base: Path) -> dict[str, Any]:
-    """Let the log's name start from the folder of the configuration."""
-    log = tables.get("log")
-    if isinstance(log, Mapping) and isinstance(log.get("file"), str) and log["file"] != "-":
-        tables["log"] = {**log, "file": str(base / log["file"])}
+    """Let the names of files start from the folder of the configuration."""
+    for table, key in FILES:
+        part = tables.get(table)
+        if isinstance(part, Mapping) and isinstance(part.get(key), str) and part[key] != "-":
+            tables[table] = {**part, key: str(base / part[key])}
     return tables
 
 

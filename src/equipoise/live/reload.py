@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 FIXED: tuple[tuple[str, Callable[[Config], object]], ...] = (
     ("listen", lambda config: config.listen),
     ("admin.listen", lambda config: config.admin and config.admin.listen),
+    ("admin.control", lambda config: config.admin and config.admin.control),
     ("seed", lambda config: config.seed),
 )
 LOOK = 1.0  # s between two looks at the file
@@ -190,7 +191,7 @@ def take_in(service: Service, server: ServerPart, wrong: str | None = None) -> N
         If its name is that of another server, which is not on its way out.
     """
     fleet = service.fleet
-    there = _at(fleet, server.address)
+    there = at_address(fleet, server.address)
     other = fleet.backends.get(server.name)
     if other is not None and other is not there:
         _make_way(service, other)
@@ -246,11 +247,13 @@ def _check_names(fleet: Fleet, servers: Changes) -> None:
 def _apply(service: Service, servers: Changes, answers: Sequence[str]) -> None:
     fleet = service.fleet
     for server in servers.removed:
-        there = _at(fleet, server.address)
+        there = at_address(fleet, server.address)
         if there is not None:
             fleet.remove(there.name)
     # names may have been swapped: first none has one of its new ones
-    moving = [(there, new) for _, new in servers.renamed if (there := _at(fleet, new.address))]
+    moving = [
+        (there, new) for _, new in servers.renamed if (there := at_address(fleet, new.address))
+    ]
     for i, (there, _) in enumerate(moving):
         service.rename(there.name, f"{there.name} #{i}")
     for there, new in moving:
@@ -258,14 +261,14 @@ def _apply(service: Service, servers: Changes, answers: Sequence[str]) -> None:
             _make_way(service, fleet.backends[new.name])
         service.rename(there.name, new.name)
     for server in servers.tuned:
-        there = _at(fleet, server.address)
+        there = at_address(fleet, server.address)
         if there is not None:
             fleet.tune(there.name, speed=server.speed, limit=server.limit)
     for server, wrong in zip(servers.added, answers, strict=True):
         take_in(service, server, wrong)
 
 
-def _at(fleet: Fleet, address: str) -> Backend | None:
+def at_address(fleet: Fleet, address: str) -> Backend | None:
     """Return the server at an address."""
     wanted = address.lower()
     return next((b for b in fleet.backends.values() if b.address.lower() == wanted), None)
@@ -288,7 +291,8 @@ def _with(new: Config, old: Config) -> Config:
     if old.admin is None or new.admin is None:
         stays["admin"] = old.admin
     else:
-        stays["admin"] = new.admin.model_copy(update={"listen": old.admin.listen})
+        there = {"listen": old.admin.listen, "control": old.admin.control}
+        stays["admin"] = new.admin.model_copy(update=there)
     return new.model_copy(update=stays)
 
 

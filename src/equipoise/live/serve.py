@@ -24,6 +24,7 @@ from .access_log import AccessLog
 from .admin import Admin, Answer, as_json
 from .checks import Checks, check
 from .config import Config, split_address
+from .control import Commands, Control
 from .core import warm_up
 from .fleet import Backend, Event, Fleet
 from .health import Rules, State
@@ -46,11 +47,19 @@ class Service:
     ----------
     config
         Checked already.
+    path
+        The file it was read from, to be read anew; None if there is none.
     on_event
         Called with each `Event` of the fleet.
     """
 
-    def __init__(self, config: Config, on_event: Callable[[Event], None] | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        on_event: Callable[[Event], None] | None = None,
+        *,
+        path: str | os.PathLike[str] | None = None,
+    ) -> None:
         require_live()
         self.config = config
         spec = config.spec
@@ -74,6 +83,9 @@ class Service:
         self.admin = Admin(
             {"/metrics": self._metrics, "/status": self._status, "/health": self._health}
         )
+        self.reload = None if path is None else Reload(self, path)
+        self.command = Commands(self, self.reload)
+        self.control: Control | None = None
         self.address = self.admin_address = ("", 0)
         self._timer: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Future[None]] = set()  # logs
@@ -100,9 +112,12 @@ class Service:
                 self.admin_address = await self.admin.start(
                     *split_address(self.config.admin.listen)
                 )
+                if self.config.admin.control is not None:
+                    self.control = Control(self.config.admin.control, self.command)
+                    await self.control.start()
             self.address = await self.proxy.start(*split_address(self.config.listen))
         except BaseException:
-            await self.admin.close()
+            await self.close_admin()
             await self.proxy.close()
             self.close_log()
             raise
@@ -121,7 +136,7 @@ class Service:
         if self._timer is not None:
             self._timer.cancel()
         await self.checks.close()
-        await self.admin.close()
+        await self.close_admin()
         self.close_log()
         await asyncio.gather(*self._closing)
         return cut
@@ -161,6 +176,12 @@ class Service:
         """Open the access log anew, by its name."""
         if self.log is not None:
             self.log.reopen()
+
+    async def close_admin(self) -> None:
+        """Answer those no more who look after it."""
+        await self.admin.close()
+        if self.control is not None:
+            await self.control.close()
 
     def close_log(self) -> None:
         """Write what the access log still has."""
@@ -296,8 +317,8 @@ async def _serve(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    service = Service(config, happened)
-    reloading = Reloading(service, path)
+    service = Service(config, happened, path=path)
+    reloading = Reloading(service)
     loop.add_signal_handler(signal.SIGHUP, reloading.ask)
     loop.add_signal_handler(signal.SIGUSR1, service.reopen_log)
     starting = loop.create_task(service.start(wait=wait))
@@ -328,9 +349,8 @@ async def _serve(
 class Reloading:
     """Reloads a service at a signal, and where it is to, when the file has changed."""
 
-    def __init__(self, service: Service, path: str | os.PathLike[str] | None) -> None:
-        self.service = service
-        self.reload = None if path is None else Reload(service, path)
+    def __init__(self, service: Service) -> None:
+        self.service, self.reload = service, service.reload
         self._asked, self._running = False, False  # before it runs
         self._tasks: set[asyncio.Task[None]] = set()
         self._watch: Watch | None = None
