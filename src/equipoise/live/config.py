@@ -39,6 +39,7 @@ from ..scenario.mistakes import Mistake, Mistakes, did_you_mean, shown, translat
 from .fleet import Backend
 from .health import Rules
 from .limits import Limits
+from .tls import Tls, load
 
 # what to write where a key is missing
 HINTS: dict[tuple[str | int, ...], str] = {
@@ -46,11 +47,13 @@ HINTS: dict[tuple[str | int, ...], str] = {
     ("servers",): 'list each server, as [[servers]] with address = "10.0.0.1:8000"',
     ("policies",): 'name one, as [[policies]] with name = "jsq-d"',
     ("address",): 'HOST:PORT, e.g. address = "10.0.0.1:8000"',
+    ("tls", "certificate"): 'a file in PEM, e.g. certificate = "site.pem"',
     ("file",): 'where to write it, e.g. file = "access.log"',
 }
 RULES = Rules()
 LONGEST_SOCKET = 107  # bytes of a socket's path
-FILES = (("log", "file"), ("admin", "control"))  # keys that name one
+# keys that name one
+FILES = (("log", "file"), ("admin", "control"), ("tls", "certificate"), ("tls", "key"))
 OF_A_SCENARIO = ("arrivals", "service", "messages", "run", "trace")
 NAME = re.compile(r"[\w.:\[\]-]{1,100}")
 
@@ -172,6 +175,26 @@ class AdminPart(Part):
         return self
 
 
+class TlsPart(Part):
+    """The certificate that clients are shown; without it they speak HTTP in the clear."""
+
+    certificate: str  # a file in PEM, the chain behind it
+    key: str = ""  # its key, in PEM, without a password; in the same file if left out
+    minimum: Literal["1.2", "1.3"] = "1.2"
+
+    @model_validator(mode="after")
+    def _good(self) -> TlsPart:
+        try:
+            self.load()
+        except EquipoiseError as error:
+            raise Mistakes([Mistake((), str(error))]) from None
+        return self
+
+    def load(self) -> Tls:
+        """Read the files. Raises `EquipoiseError`."""
+        return load(self.certificate, self.key or self.certificate, self.minimum)
+
+
 class LogPart(Part):
     """The access log."""
 
@@ -260,6 +283,7 @@ class Config(Part):
     health: HealthPart = Field(default_factory=HealthPart)
     limits: Annotated[dict[str, Any], BeforeValidator(_limits)] = Field(default_factory=dict)
     admin: AdminPart | None = None
+    tls: TlsPart | None = None
     log: LogPart | None = None
 
     @model_validator(mode="before")
@@ -387,7 +411,7 @@ def _rooted(tables: dict[str, Any], base: Path) -> dict[str, Any]:
     """Let the names of files start from the folder of the configuration."""
     for table, key in FILES:
         part = tables.get(table)
-        if isinstance(part, Mapping) and isinstance(part.get(key), str) and part[key] != "-":
+        if isinstance(part, Mapping) and isinstance(part.get(key), str) and part[key] not in "-":
             tables[table] = {**part, key: str(base / part[key])}
     return tables
 

@@ -28,6 +28,7 @@ class Limits:
     retries: int = 1  # further servers that are tried when that is safe
 
     connect_timeout: float = 3.0
+    handshake_timeout: float = 10.0  # of TLS
     head_timeout: float = 10.0  # from the first byte of a request's head to its last
     first_byte_timeout: float = 60.0  # from the request's last byte to the response's first
     idle_timeout: float = 60.0  # without a byte in a body, either way

@@ -50,6 +50,7 @@ from .framing import (
     incomplete,
 )
 from .limits import Limits
+from .tls import Listener, Tls, listening
 from .upstream import Pool, Upstream
 
 # What a client connection is doing; up to _HEAD it has no request under way.
@@ -77,6 +78,8 @@ class Figures(NamedTuple):
     opened: int  # connections to servers, ever
     open: int
     idle: int  # of the open ones
+    shaking: int  # connections in a TLS handshake
+    not_shaken: int  # handshakes that failed, ever
 
 
 class Proxy:
@@ -104,8 +107,10 @@ class Proxy:
         self.queue: OrderedDict[Client, None] = OrderedDict()
         self.draining = False
         self.accepted = self.requests = self.refused = self.retries = 0
+        self.not_shaken = 0  # handshakes that failed
+        self.tls: Tls | None = None  # in force; read at each connection
         self._opened = 0  # by pools that are gone
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server | Listener] = []
         self._wheel = Wheel(self.limits.round, self._expire_pools)
         self._ids = os.urandom(6).hex().encode() + b"-"
         self._call_due = False
@@ -119,8 +124,11 @@ class Proxy:
         *,
         sock: socket.socket | None = None,
         backlog: int = 1024,
+        tls: Tls | None = None,
     ) -> tuple[str, int]:
         """Listen, on one more address if called again; return it, with the port that was free.
+
+        `tls`: speak TLS there, as `Proxy.tls` says from then on.
 
         Raises
         ------
@@ -129,17 +137,22 @@ class Proxy:
         """
         loop = asyncio.get_running_loop()
         self.loop = loop
-        where = {"sock": sock} if sock is not None else {"host": host, "port": port}
         try:
-            server = await loop.create_server(lambda: Client(self), backlog=backlog, **where)
+            if tls is not None:
+                self.tls = tls
+                for one in [sock] if sock else await listening(host, port, backlog):
+                    self._servers.append(Listener(self, one))
+            else:
+                where = {"sock": sock} if sock is not None else {"host": host, "port": port}
+                server = await loop.create_server(self.client, backlog=backlog, **where)
+                self._servers.append(server)
         except OSError as error:
             raise EquipoiseError(
                 f"cannot listen on {host}:{port}: {_reason(error)}; choose another address, or "
                 "stop what has it"
             ) from None
-        self._servers.append(server)
         self._wheel.start(loop)
-        bound = server.sockets[0].getsockname()
+        bound = self._servers[-1].sockets[0].getsockname()
         return bound[0], bound[1]
 
     async def drain(self, deadline: float = 30.0) -> int:
@@ -206,6 +219,8 @@ class Proxy:
             opened=self._opened + sum(pool.opened for pool in pools),
             open=sum(len(pool.open) for pool in pools),
             idle=sum(len(pool.idle) for pool in pools),
+            shaking=self._shaking(),
+            not_shaken=self.not_shaken,
         )
 
     # -- for clients --------------------------------------------------------------------------
@@ -224,6 +239,16 @@ class Proxy:
         self._wheel.join(client)
         return len(self.clients) <= self.limits.connections and not self.draining
 
+    def client(self, *, secure: bool = False) -> Client:
+        """Return the protocol of a client's connection, over TLS if it is secure."""
+        return Client(self, secure=secure)
+
+    @property
+    def full(self) -> bool:
+        """Whether no more connections are taken."""
+        open_ = len(self.clients) + self._shaking()
+        return open_ >= self.limits.connections or self.draining
+
     def left(self, client: Client) -> None:
         """A client's connection has ended."""
         self.clients.discard(client)
@@ -236,6 +261,9 @@ class Proxy:
         return self._ids + b"%x" % self.requests
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _shaking(self) -> int:
+        return sum(len(one.shaking) for one in self._servers if isinstance(one, Listener))
 
     def _freed(self) -> None:
         """A place may have become free: serve the queue, but not inside of whoever freed it."""
@@ -343,6 +371,7 @@ class Client(asyncio.Protocol):
         "_pending",
         "_reader",
         "_reading",
+        "_secure",
         "_slot",
         "_state",
         "_status",
@@ -363,13 +392,14 @@ class Client(asyncio.Protocol):
     )
     transport: asyncio.Transport
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Proxy, *, secure: bool = False) -> None:
         self.proxy = proxy
+        self._secure = secure  # over TLS
         self.part = 0  # of the wheel
         self.deadline = inf  # for what it is doing now, on the monotonic clock
         self.until = inf  # for the exchange under way
         self._limits = proxy.limits
-        self._reader = RequestReader(proxy.limits)
+        self._reader = RequestReader(proxy.limits, secure=secure)
         self._state = _IDLE
         self._pending = b""  # come, not yet looked at
         self._reading = False  # within _read
@@ -418,7 +448,10 @@ class Client(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self._peer = peer[0] if isinstance(peer, tuple) else "unknown"
         node = f'"[{self._peer}]"' if ":" in self._peer else self._peer
-        self._added = f"Forwarded: for={node};proto=http\r\n".encode() + _VIA
+        scheme = "https" if self._secure else "http"
+        self._added = f"Forwarded: for={node};proto={scheme}\r\n".encode() + _VIA
+        if self._secure:
+            self._added += b"X-Forwarded-Proto: https\r\n"
         chain = b"X-Forwarded-For: " + self._peer.encode() + b"\r\n"
         self._usual = chain + self._added + b"X-Request-Id: "
         self.deadline = monotonic() + self._limits.keep_alive_timeout

@@ -41,6 +41,7 @@ FIXED: tuple[tuple[str, Callable[[Config], object]], ...] = (
     ("listen", lambda config: config.listen),
     ("admin.listen", lambda config: config.admin and config.admin.listen),
     ("admin.control", lambda config: config.admin and config.admin.control),
+    ("[tls], whether it is there,", lambda config: None if config.tls is None else "there"),
     ("seed", lambda config: config.seed),
 )
 LOOK = 1.0  # s between two looks at the file
@@ -136,6 +137,7 @@ class Reload:
         loop = asyncio.get_running_loop()
         if other_policy:  # in a thread: it may have to be compiled
             await loop.run_in_executor(None, _tried, spec, len(new.servers))
+        tls = new.tls.load() if new.tls is not None else None
         rules = new.health.rules()
         answers = await asyncio.gather(*(_ask(rules, server) for server in servers.added))
         # from here on nothing is waited for
@@ -156,6 +158,10 @@ class Reload:
             done.append("other rules of health")
         _apply(service, servers, answers)
         limits = new.proxy_limits()
+        if tls is not None and service.tls is not None:
+            if tls.mark != service.tls.mark or new.tls != old.tls:
+                done.append(f"the certificate is {tls.certificate}")
+            service.show(tls)
         if limits != service.proxy.limits:
             service.proxy.limit(limits)
             done.append("other limits")
@@ -288,6 +294,8 @@ def _tried(spec: PolicySpec, servers: int) -> None:
 def _with(new: Config, old: Config) -> Config:
     """Return the new configuration with what stays of the old one."""
     stays: dict[str, Any] = {"listen": old.listen, "seed": old.seed}
+    if (old.tls is None) is not (new.tls is None):
+        stays["tls"] = old.tls
     if old.admin is None or new.admin is None:
         stays["admin"] = old.admin
     else:

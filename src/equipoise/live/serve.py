@@ -31,6 +31,7 @@ from .health import Rules, State
 from .metrics import CONTENT_TYPE, render
 from .proxy import Proxy, require_live
 from .reload import Reload, Watch
+from .tls import Tls
 
 TICK = 0.05  # s, how late the end of a penalty or of an ejection may be noticed
 Say = Callable[[str], None]
@@ -79,6 +80,8 @@ class Service:
             on_event=on_event,
         )
         self.proxy = Proxy(self.fleet, config.proxy_limits())
+        self.tls = config.tls.load() if config.tls is not None else None
+        self._warned = ""  # of the certificate
         self.checks = Checks(self.fleet.rules, self.fleet.checked)
         self.admin = Admin(
             {"/metrics": self._metrics, "/status": self._status, "/health": self._health}
@@ -88,6 +91,7 @@ class Service:
         self.control: Control | None = None
         self.address = self.admin_address = ("", 0)
         self._timer: asyncio.TimerHandle | None = None
+        self._daily: asyncio.TimerHandle | None = None
         self._closing: set[asyncio.Future[None]] = set()  # logs
         self.fleet.on_gone = self._gone
 
@@ -115,7 +119,7 @@ class Service:
                 if self.config.admin.control is not None:
                     self.control = Control(self.config.admin.control, self.command)
                     await self.control.start()
-            self.address = await self.proxy.start(*split_address(self.config.listen))
+            self.address = await self.proxy.start(*split_address(self.config.listen), tls=self.tls)
         except BaseException:
             await self.close_admin()
             await self.proxy.close()
@@ -123,6 +127,7 @@ class Service:
             raise
         self._watch_all()
         self._tick()
+        self._look_at_certificate()
 
     async def stop(self, deadline: float | None = None) -> int:
         """Take no more requests, wait for those under way, stop; return how many were cut.
@@ -133,8 +138,9 @@ class Service:
             How long to wait, s; as configured if absent.
         """
         cut = await self.proxy.drain(self.config.drain if deadline is None else deadline)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._daily):
+            if timer is not None:
+                timer.cancel()
         await self.checks.close()
         await self.close_admin()
         self.close_log()
@@ -162,6 +168,11 @@ class Service:
         self.fleet.rule(rules)
         self.checks.rule(rules)
         self._watch_all()
+
+    def show(self, tls: Tls) -> None:
+        """Show that certificate to clients that connect from now on."""
+        self.tls = self.proxy.tls = tls
+        self._look_at_certificate()
 
     def log_to(self, log: AccessLog | None) -> None:
         """Write the access log there from now on, or nowhere."""
@@ -195,12 +206,26 @@ class Service:
         servers = f"{len(states)} server{'s' * (len(states) != 1)}"
         if up < len(states):
             servers += f" ({up} up)"
-        text = f"listening on {shown(self.address)}, {servers}, {self.fleet.core.spec.label}"
+        with_tls = " with TLS" if self.tls is not None else ""
+        text = f"listening on {shown(self.address)}{with_tls}, {servers}, "
+        text += self.fleet.core.spec.label
         if self.config.admin is not None:
             text += f"; status http://{shown(self.admin_address)}/status"
         return text
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _look_at_certificate(self) -> None:
+        """Tell, once for each thing, that it has expired or soon will; look again each day."""
+        if self._daily is not None:
+            self._daily.cancel()
+        if self.tls is None:
+            return
+        warning = self.tls.warning()
+        if warning != self._warned and warning:
+            self.fleet.note(warning)
+        self._warned = warning
+        self._daily = asyncio.get_running_loop().call_later(86_400.0, self._look_at_certificate)
 
     def _watch_all(self) -> None:
         for name, backend in self.fleet.backends.items():
@@ -235,7 +260,7 @@ class Service:
         self.fleet.tick()
 
     def _metrics(self) -> Answer:
-        return Answer(CONTENT_TYPE, render(self.fleet, self.proxy.figures(), self.log))
+        return Answer(CONTENT_TYPE, render(self.fleet, self.proxy.figures(), self.log, self.tls))
 
     def _status(self) -> Answer:
         return as_json(self.status())
@@ -248,6 +273,12 @@ class Service:
         """Return all that is known, as text, numbers, lists and dicts."""
         found = {"draining": self.proxy.draining, **self.fleet.status()}
         found["proxy"] = self.proxy.figures()._asdict()
+        if self.tls is not None:
+            found["tls"] = {
+                "certificate": self.tls.certificate,
+                "ends": self.tls.ends,
+                "warning": self.tls.warning(),
+            }
         if self.log is not None:
             log = self.log
             found["log"] = {
@@ -331,6 +362,8 @@ async def _serve(
     for name, condition in service.fleet.health.of.items():
         if condition.state is not State.UP:
             note(f"server {name} is not up: {condition.why}")
+    if service.tls is not None and (warning := service.tls.warning()):
+        note(warning)
     say(service.line())
     reloading.start()
     await told.wait()
@@ -389,7 +422,9 @@ class Reloading:
         """Return what is looked at."""
         if self.reload is None or not self.service.config.watch:
             return []
-        return [self.reload.path]
+        tls = self.service.config.tls
+        more = [] if tls is None else [Path(tls.certificate), Path(tls.key or tls.certificate)]
+        return [self.reload.path, *more]
 
 
 async def _first(task: asyncio.Task[Any], event: asyncio.Event) -> object:
