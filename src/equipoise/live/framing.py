@@ -20,6 +20,7 @@ from typing import Any
 
 from ..errors import EquipoiseError
 from .limits import Limits
+from .tunnel import offered
 
 CHUNKED = -1  # as a length
 UNTIL_CLOSE = -2
@@ -102,6 +103,8 @@ class Request:
         "names",
         "request_id",
         "target",
+        "upgrade",
+        "upgrades",
     )
 
     def __init__(self, head: bytes, method: bytes, target: bytes, minor: int) -> None:
@@ -114,6 +117,8 @@ class Request:
         self.closes = False
         self.expects = False  # 100 (Continue)
         self.host = False
+        self.upgrades = False  # Connection names upgrade
+        self.upgrade = b""  # protocols that are offered to the server
         self.request_id: bytes | None = None
         self.forwarded_for: bytes | None = None  # as it came
         self.cuts: list[tuple[int, int]] | None = None  # of the head, not to be passed on
@@ -199,7 +204,7 @@ class RequestReader:
         try:
             parser.feed_data(request.head)
         except _llhttp().HttpParserUpgrade:
-            self._parser = None  # an offer that nobody takes up
+            self._parser = None  # it reads on as if the offer had been taken up
             return
         except _llhttp().HttpParserInvalidMethodError:
             raise Refusal(501, "the method is not known here") from None
@@ -215,6 +220,7 @@ def _read_fields(request: Request, secure: bool) -> None:
     """Read the fields that decide about framing and the connection; mark those to cut."""
     length: bytes | None = None
     chunked = False
+    offers: list[bytes] = []
     for match in _OF_REQUESTS.finditer(request.head):
         name, value = match.groups()
         name, value = name.lower(), value.strip(b" \t")
@@ -249,6 +255,8 @@ def _read_fields(request: Request, secure: bool) -> None:
             if request.minor:
                 request.expects = True
                 continue
+        elif name == b"upgrade":
+            offers.append(value)
         elif name == b"x-forwarded-for":
             before = request.forwarded_for
             request.forwarded_for = value if before is None else before + b", " + value
@@ -268,6 +276,10 @@ def _read_fields(request: Request, secure: bool) -> None:
         request.length = int(length)
     if not request.host and request.minor:
         raise Refusal(400, "there must be one Host field, with one host")
+    if offers and request.upgrades and request.minor:
+        request.upgrade = offered(b",".join(offers))
+        if request.upgrade and request.length:
+            raise Refusal(400, "a request that offers another protocol must have no body")
 
 
 def _read_connection(message: Any, value: bytes) -> None:
@@ -282,6 +294,8 @@ def _read_connection(message: Any, value: bytes) -> None:
             message.closes = True  # it wins, in whatever order they come
         elif option == b"keep-alive":
             message.keep_alive = not message.closes
+        elif option == b"upgrade":
+            message.upgrades = True
         elif option in _FRAMING:
             raise Refusal(400, f"Connection must not name {option.decode()}")
         elif option and option not in _ALWAYS_CUT:
@@ -374,6 +388,8 @@ class Response:
         "minor",
         "names",
         "status",
+        "upgrade",
+        "upgrades",
     )
 
     def __init__(self, status: int, minor: int, end: int) -> None:
@@ -384,6 +400,8 @@ class Response:
         self.keep_alive = minor == 1
         self.closes = False
         self.has_id = False
+        self.upgrades = False
+        self.upgrade = b""  # to what it switches
         self.cuts: list[tuple[int, int]] | None = None
         self.names: list[bytes] | None = None
 
@@ -443,6 +461,8 @@ def read_response(data: bytes, end: int, *, to_head: bool) -> Response:
             continue
         elif name == b"connection":
             _read_connection(response, value)
+        elif name == b"upgrade":
+            response.upgrade = value if not response.upgrade else response.upgrade + b"," + value
         if response.cuts is None:
             response.cuts = []
         response.cuts.append(field.span())

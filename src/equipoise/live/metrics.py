@@ -26,6 +26,7 @@ FIGURES = {
     "refused": ("counter", "requests refused"),
     "opened": ("counter", "connections opened to servers"),
     "open": ("gauge", "connections open to servers"),
+    "tunnels": ("gauge", "requests that have become tunnels: WebSocket and its like"),
     "idle": ("gauge", "those of them without a request"),
 }
 Labels = Mapping[str, str]

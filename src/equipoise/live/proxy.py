@@ -15,7 +15,8 @@ the end of the connection is the end of the body) by a reset.
 A request is tried again, on another server, only if none of it was written to a connection, or if
 doing it twice is harmless (GET, HEAD, OPTIONS, PUT, DELETE), all of it is still at hand and the
 server has not answered a byte. A client that shuts its sending side has gone, as for nginx and
-Envoy. Upgrades are not offered to servers.
+Envoy. Where a server takes up an offer to speak another protocol (WebSocket), what follows is
+passed on both ways until it ends: `tunnel.py`.
 
 Cost: no task, future or timer per request. Heads are relayed as the bytes that came, with what must
 be cut and added; every connection has one deadline, an attribute, and is looked at once a round
@@ -51,6 +52,7 @@ from .framing import (
 )
 from .limits import Limits
 from .tls import Listener, Tls, listening
+from .tunnel import Tunnel
 from .upstream import Pool, Upstream
 
 # What a client connection is doing; up to _HEAD it has no request under way.
@@ -78,6 +80,7 @@ class Figures(NamedTuple):
     opened: int  # connections to servers, ever
     open: int
     idle: int  # of the open ones
+    tunnels: int  # of the requests under way: WebSocket and its like
     shaking: int  # connections in a TLS handshake
     not_shaken: int  # handshakes that failed, ever
 
@@ -219,6 +222,7 @@ class Proxy:
             opened=self._opened + sum(pool.opened for pool in pools),
             open=sum(len(pool.open) for pool in pools),
             idle=sum(len(pool.idle) for pool in pools),
+            tunnels=sum(client.tunnel is not None for client in self.clients),
             shaking=self._shaking(),
             not_shaken=self.not_shaken,
         )
@@ -354,8 +358,6 @@ class Client(asyncio.Protocol):
         "_arrived",
         "_began",
         "_body",
-        "_bytes_in",
-        "_bytes_out",
         "_chunks",
         "_connecting",
         "_discarded",
@@ -381,6 +383,8 @@ class Client(asyncio.Protocol):
         "_usual",
         "_write_paused",
         "body_done",
+        "bytes_in",
+        "bytes_out",
         "deadline",
         "modern",
         "part",
@@ -388,6 +392,7 @@ class Client(asyncio.Protocol):
         "read_paused",
         "request",
         "transport",
+        "tunnel",
         "until",
     )
     transport: asyncio.Transport
@@ -408,6 +413,7 @@ class Client(asyncio.Protocol):
         self._unwritten = 0  # in the transport when it was last looked at
         self._discarded = 0  # bytes of a client that was refused
         self.request: Request | None = None
+        self.tunnel: Tunnel | None = None
         self._clear()
 
     def limit(self, limits: Limits) -> None:
@@ -418,6 +424,9 @@ class Client(asyncio.Protocol):
     def _clear(self) -> None:
         """Be ready for the next exchange."""
         self.request = None
+        if self.tunnel is not None:
+            self.tunnel.over = True
+            self.tunnel = None
         self.modern = True  # speaks HTTP/1.1
         self.until = inf
         self._slot: Slot | None = None
@@ -432,7 +441,7 @@ class Client(asyncio.Protocol):
         self._fresh = False  # use no pooled connection
         self._tries = 0
         self._status = 0
-        self._bytes_in = self._bytes_out = 0
+        self.bytes_in = self.bytes_out = 0
         self._handed = self._first_byte = 0.0
 
     @property
@@ -602,7 +611,7 @@ class Client(asyncio.Protocol):
             self.body_done = True
             self._pending = rest
         if data:
-            self._bytes_in += len(data)
+            self.bytes_in += len(data)
             if self._body is not None:
                 self._body.append(data)
                 self._kept_bytes += len(data)
@@ -721,7 +730,10 @@ class Client(asyncio.Protocol):
         self.proxy.dispatch.started(self._slot)
         self._state = _SENT
         self._handed = now = monotonic()
-        head = request.forward(self._fields(request))
+        fields = self._fields(request)
+        if request.upgrade:
+            fields = b"Connection: upgrade\r\nUpgrade: %b\r\n%b" % (request.upgrade, fields)
+        head = request.forward(fields)
         if self._body:
             upstream.transport.write(b"".join((head, *self._body)))
             if not request.idempotent or self._kept_bytes > self._limits.buffer:
@@ -779,12 +791,37 @@ class Client(asyncio.Protocol):
         head = response.forward(data, framing)
         if not response.has_id:
             end = b"X-Request-Id: %b\r\n%b" % (self._id, end)
-        self._bytes_out = len(body)
+        self.bytes_out = len(body)
         self.transport.write(b"".join((head, _VIA, end, body)))
+
+    def switch(self, upstream: Upstream, response: Response, data: bytes) -> None:
+        """The server speaks another protocol from here on; what has come of that is in `data`."""
+        now = monotonic()
+        self._state, self._status = _ANSWER, response.status
+        self._first_byte = now - self._handed
+        self.until = inf
+        self._body = None
+        upstream.client = None
+        head = response.forward(data, response.length)
+        end = b"Connection: upgrade\r\nUpgrade: %b\r\n\r\n" % response.upgrade
+        if not response.has_id:
+            end = b"X-Request-Id: %b\r\n%b" % (self._id, end)
+        body, ahead = data[response.end :], self._pending
+        self.bytes_out, self.bytes_in, self._pending = len(body), len(ahead), b""
+        self.tunnel = Tunnel(self, upstream, (self._write_paused, upstream.write_paused))
+        self.transport.write(b"".join((head, _VIA, end, body)))
+        if ahead:
+            upstream.transport.write(ahead)
+
+    def tunnel_over(self, outcome: Outcome, why: str) -> None:
+        """The tunnel has ended."""
+        self._upstream = None
+        self._keep = False
+        self._over(outcome, why, self._release(outcome))
 
     def pass_on(self, data: bytes, size: int) -> None:
         """Pass on a part of the response's body; `size` of it came from the server."""
-        self._bytes_out += size
+        self.bytes_out += size
         self.transport.write(data)
 
     def heard_of_server(self) -> None:
@@ -888,7 +925,7 @@ class Client(asyncio.Protocol):
             more += b"Connection: close\r\n"
         elif not self.modern:
             more += b"Connection: keep-alive\r\n"
-        self._bytes_out = 0 if to_head else len(text)
+        self.bytes_out = 0 if to_head else len(text)
         self.transport.write(
             b"HTTP/1.1 %d %b\r\nDate: %b\r\nContent-Type: text/plain; charset=utf-8\r\n"
             b"Content-Length: %d\r\n%b%bX-Request-Id: %b\r\n\r\n%b"
@@ -961,8 +998,8 @@ class Client(asyncio.Protocol):
             method.decode("latin-1"),
             target.decode("latin-1"),
             self._status,
-            self._bytes_in,
-            self._bytes_out,
+            self.bytes_in,
+            self.bytes_out,
             server,
             outcome,
             self._tries,
@@ -1019,7 +1056,9 @@ class Client(asyncio.Protocol):
     def expire(self, now: float) -> None:
         """A deadline has passed."""
         state, limits = self._state, self._limits
-        if state in (_IDLE, _ANSWER, _CLOSING) and now <= self.until and self._reads():
+        if self.tunnel is not None:
+            self.tunnel.expire()
+        elif state in (_IDLE, _ANSWER, _CLOSING) and now <= self.until and self._reads():
             self.deadline = now + limits.idle_timeout
         elif state == _IDLE:
             self.drain()
@@ -1050,7 +1089,7 @@ class Client(asyncio.Protocol):
         assert upstream is not None
         request = self.request
         assert request is not None
-        unasked = request.expects and not self._bytes_in and not upstream.heard  # no 100 yet
+        unasked = request.expects and not self.bytes_in and not upstream.heard  # no 100 yet
         slow_client = self._write_paused or not (self.body_done or upstream.write_paused or unasked)
         if now > self.until:
             why = f"not done within {limits.total_timeout:g} s"
