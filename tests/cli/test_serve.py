@@ -275,6 +275,75 @@ def test_an_address_that_is_taken_is_one_line_and_nothing_runs(servers, dispatch
     assert f"cannot listen on 127.0.0.1:{port}: address already in use" in error
 
 
+def test_the_file_is_taken_up_at_a_signal_or_when_it_changes(servers, dispatcher, tmp_path):
+    made = servers("a", "b")
+    both = ports(made)
+    process, _, port, _ = dispatcher({"a": both["a"]})
+    file = tmp_path / "d.toml"
+    assert get(port) == (200, "a")
+
+    b = f'[[servers]]\nname = "b"\naddress = "127.0.0.1:{both["b"]}"\n[[policies]]'
+    file.write_text(file.read_text().replace("[[policies]]", b))
+    process.send_signal(signal.SIGHUP)
+    said = [process.stderr.readline()[9:] for _ in range(2)]
+    assert said == ["b is up\n", "reloaded: added b\n"]
+    assert {get(port)[1] for _ in range(20)} == {"a", "b"}
+
+    good = file.read_text()
+    file.write_text(good.replace("level = 1", "level = -1").replace("fall", "fal"))
+    process.send_signal(signal.SIGHUP)
+    said = sorted(process.stderr.readline()[9:] for _ in range(2))
+    assert said[0].startswith("not reloaded: d.toml: health.fal: unknown key")
+    assert said[1].startswith("not reloaded: d.toml: policies")
+    assert get(port)[0] == 200
+
+    file.write_text("watch = true\n" + good.replace('"threshold"\nlevel = 1', '"jsq"'))
+    process.send_signal(signal.SIGHUP)
+    assert process.stderr.readline()[9:] == "reloaded: the policy is jsq\n"
+    time.sleep(1.2)  # the first look, so that what follows is a change
+    file.write_text(file.read_text().replace('"jsq"', '"jiq"'))
+    while "jiq" not in (said := process.stderr.readline()):
+        assert "nothing has changed" in said
+    assert get(port)[0] == 200
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+
+
+def test_servers_are_changed_from_the_command_line(servers, dispatcher, run, tmp_path):
+    made = servers("a", "b")
+    both = ports(made)
+    text = CONFIG.replace("[log]", 'control = "c.sock"\n[log]')
+    process, _, port, _ = dispatcher({"a": both["a"]}, text=text)
+
+    def do(*words):
+        answer = run("control", tmp_path / "c.sock", *words)
+        assert (answer.status, answer.err) == (0, "")
+        return answer.out
+
+    address = f"127.0.0.1:{both['b']}"
+    assert do("add", address, "--name", "b", "--limit", "7") == "b is up\n"
+    assert {get(port)[1] for _ in range(20)} == {"a", "b"}
+    assert do("limit", "b", "3") == "b has limit 3\n"
+    rows = [line.split() for line in do("servers").splitlines()]
+    assert rows == [
+        ["server", "address", "state", "requests", "limit", "speed"],
+        ["a", f"127.0.0.1:{both['a']}", "up", "0", "-", "1"],
+        ["b", address, "up", "0", "3", "1"],
+    ]
+    assert do("limit", "b", "none") == "b has no limit\n"
+    assert do("remove", "a") == "a is gone\n"
+    assert {get(port)[1] for _ in range(5)} == {"b"}
+    assert do("reload") == "reloaded: nothing has changed\n"
+    (only,) = json.loads(do("servers", "--json"))
+    assert (only["name"], only["limit"]) == ("b", None)
+
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    answer = run("control", tmp_path / "c.sock", "servers")
+    assert (answer.status, answer.out) == (1, "")
+    assert "no such socket; a dispatcher makes it" in answer.err
+
+
 # -- what it says before anything starts ---------------------------------------------------------
 
 

@@ -95,6 +95,16 @@ def test_a_clock_counts_in_mean_service_times():
     ("old", "new", "line"),
     [
         ('listen = "127', 'lisen = "127', "lisen: unknown key; did you mean 'listen'?"),
+        (
+            'listen = "localhost:9090"',
+            'listen = "localhost:9090"\ncontrol = "none/c.sock"',
+            "admin.control: none/c.sock: there is no folder none",
+        ),
+        (
+            'listen = "localhost:9090"',
+            'listen = "localhost:9090"\ncontrol = "' + "c" * 110 + '"',
+            "is longer than the 107 bytes that a socket's path may have",
+        ),
         ("speed = 2", "sped = 2", "servers #2.sped: unknown key; did you mean 'speed'?"),
         ("speed = 2", "speed = 0", "servers #2.speed = 0: must be more than 0"),
         ("limit = 50", "limit = 1.5", "servers #2.limit = 1.5: must be a whole number"),

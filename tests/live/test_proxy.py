@@ -79,7 +79,7 @@ def test_hop_by_hop_fields_end_here():
             talk = await scene.talk()
             answer = await talk.get(
                 "/", "Connection: keep-alive, Secret, upgrade", "Secret: 1", "Keep-Alive: 5",
-                "Proxy-Connection: x", "TE: trailers", "Upgrade: websocket", "Kept: yes",
+                "Proxy-Connection: x", "TE: trailers", "Upgrade: h2c", "Kept: yes",
                 "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA", "Proxy-Authorization: Basic eA==",
             )  # fmt: skip
             again = await talk.get()

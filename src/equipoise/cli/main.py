@@ -40,6 +40,7 @@ COMMANDS = {
     "stability": "Tell which load a policy can carry on unequal servers.",
     "serve": "Dispatch HTTP requests to servers.",
     "agent": "Stand in front of a server and tell dispatchers how it is.",
+    "control": "Change servers of a dispatcher that runs.",
     "policies": "List the policies: what each does, needs and costs.",
     "new": "Write a commented scenario to start from.",
     "completion": "Print the completion script for a shell.",
@@ -117,6 +118,7 @@ def cli() -> None:
         equipoise stability --speeds 90x1,10x0.2 --d 2
         equipoise serve dispatch.toml --check
         equipoise agent --listen 0.0.0.0:8000 --server 127.0.0.1:9000 --status 0.0.0.0:8001
+        equipoise control equipoise.sock servers
     """
 
 

@@ -13,8 +13,8 @@ def command(config: str, check: bool, wait: bool) -> int:
     """Dispatch HTTP requests to servers.
 
     CONFIG is a TOML file with the servers' addresses and a policy, written as in a scenario.
-    SIGTERM or Ctrl-C ends it when the requests under way are done, SIGUSR1 opens the access log
-    anew.
+    SIGTERM or Ctrl-C ends it when the requests under way are done, SIGHUP has CONFIG read anew,
+    SIGUSR1 opens the access log anew.
 
     \b
     Examples:
@@ -33,6 +33,7 @@ def command(config: str, check: bool, wait: bool) -> int:
 
     cut = serve(
         found,
+        path=config,
         wait=wait,
         say=click.echo,
         note=lambda text: click.echo(text, err=True),

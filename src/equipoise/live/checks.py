@@ -69,6 +69,12 @@ class Checks:
         if task is not None:
             task.cancel()
 
+    def rule(self, rules: Rules) -> None:
+        """Check by other rules, from the next `watch` on: those that were watched are forgotten."""
+        self.rules = rules
+        for name in list(self._tasks):
+            self.forget(name)
+
     async def close(self) -> None:
         """End all checks."""
         tasks, self._tasks = list(self._tasks.values()), {}

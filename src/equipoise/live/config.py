@@ -40,6 +40,7 @@ from .fleet import Backend
 from .health import Rules
 from .hearing import UNHEARD
 from .limits import Limits
+from .tls import Tls, load
 from .wire import BEAT
 
 # what to write where a key is missing
@@ -48,9 +49,16 @@ HINTS: dict[tuple[str | int, ...], str] = {
     ("servers",): 'list each server, as [[servers]] with address = "10.0.0.1:8000"',
     ("policies",): 'name one, as [[policies]] with name = "jsq-d"',
     ("address",): 'HOST:PORT, e.g. address = "10.0.0.1:8000"',
+    ("tls", "certificate"): 'a file in PEM, e.g. certificate = "site.pem"',
     ("file",): 'where to write it, e.g. file = "access.log"',
 }
 RULES = Rules()
+LONGEST_SOCKET = 107  # bytes of a socket's path
+# keys that name one
+FILES = (
+    *(("log", "file"), ("admin", "control"), ("tls", "certificate"), ("tls", "key")),
+    ("agents", "secret_file"),
+)
 OF_A_SCENARIO = ("arrivals", "service", "messages", "run", "trace")
 NAME = re.compile(r"[\w.:\[\]-]{1,100}")
 
@@ -108,6 +116,16 @@ class ServerPart(Part):
             raise Mistakes([Mistake(("name",), f"{shown(self.name)}: use letters, digits, - . _")])
         return self
 
+    @property
+    def tells_at(self) -> tuple[str, int] | None:
+        """Host and port of its agent; None: where it is itself."""
+        return None if self.agent is None else split_address(self.agent)
+
+    def backend(self) -> Backend:
+        """Return it as a fleet takes it."""
+        host, port = split_address(self.address)
+        return Backend(self.name, host, port, self.speed, self.limit, self.tells_at)
+
 
 class HealthPart(Part):
     """As `Rules`."""
@@ -152,16 +170,45 @@ class AdminPart(Part):
 
     listen: Annotated[str, BeforeValidator(_listen)]
     public: bool = False  # on another interface than loopback
+    control: str | None = None  # path of the socket through which servers are changed
 
     @model_validator(mode="after")
     def _hidden(self) -> AdminPart:
+        wrong = []
         host, _ = split_address(self.listen)
         if not self.public and not _is_loopback(host):
             what = f"{shown(self.listen)} can be reached from outside, and there is no password; "
-            raise Mistakes(
-                [Mistake(("listen",), what + "listen on 127.0.0.1, or say public = true")]
-            )
+            wrong.append(Mistake(("listen",), what + "listen on 127.0.0.1, or say public = true"))
+        if self.control is not None:
+            folder = Path(self.control).parent
+            if not folder.is_dir():
+                wrong.append(Mistake(("control",), f"{self.control}: there is no folder {folder}"))
+            elif len(os.fsencode(self.control)) > LONGEST_SOCKET:
+                what = f"{self.control} is longer than the {LONGEST_SOCKET} bytes that a socket's "
+                wrong.append(Mistake(("control",), what + "path may have"))
+        if wrong:
+            raise Mistakes(wrong)
         return self
+
+
+class TlsPart(Part):
+    """The certificate that clients are shown; without it they speak HTTP in the clear."""
+
+    certificate: str  # a file in PEM, the chain behind it
+    key: str = ""  # its key, in PEM, without a password; in the same file if left out
+    minimum: Literal["1.2", "1.3"] = "1.2"
+
+    @model_validator(mode="after")
+    def _good(self) -> TlsPart:
+        try:
+            self.load()
+        except EquipoiseError as error:
+            raise Mistakes([Mistake((), str(error))]) from None
+        return self
+
+    def load(self) -> Tls:
+        """Read the files. Raises `EquipoiseError`."""
+        return load(self.certificate, self.key or self.certificate, self.minimum)
 
 
 class LogPart(Part):
@@ -284,9 +331,11 @@ class Config(Part):
     seed: Annotated[Whole, Field(ge=0)] | None = None  # of the policy's coins; else they differ
     mean_service: Seconds | None = None  # s; what a policy's clock counts in
     drain: Annotated[Number, Field(ge=0)] = 30.0  # s for what is under way when it is to stop
+    watch: bool = False  # take up the file when it has changed, as at SIGHUP
     health: HealthPart = Field(default_factory=HealthPart)
     limits: Annotated[dict[str, Any], BeforeValidator(_limits)] = Field(default_factory=dict)
     admin: AdminPart | None = None
+    tls: TlsPart | None = None
     log: LogPart | None = None
     agents: AgentsPart | None = None
 
@@ -415,12 +464,7 @@ class Config(Part):
 
     def backends(self) -> list[Backend]:
         """Return the servers as a fleet takes them."""
-        found = []
-        for server in self.servers:
-            host, port = split_address(server.address)
-            agent = None if server.agent is None else split_address(server.agent)
-            found.append(Backend(server.name, host, port, server.speed, server.limit, agent))
-        return found
+        return [server.backend() for server in self.servers]
 
     def proxy_limits(self) -> Limits:
         """Return the limits as the proxy takes them."""
@@ -428,10 +472,10 @@ class Config(Part):
 
 
 def _rooted(tables: dict[str, Any], base: Path) -> dict[str, Any]:
-    """Let names of files start from the folder of the configuration."""
-    for table, key in (("log", "file"), ("agents", "secret_file")):
+    """Let the names of files start from the folder of the configuration."""
+    for table, key in FILES:
         part = tables.get(table)
-        if isinstance(part, Mapping) and isinstance(part.get(key), str) and part[key] != "-":
+        if isinstance(part, Mapping) and isinstance(part.get(key), str) and part[key] not in "-":
             tables[table] = {**part, key: str(base / part[key])}
     return tables
 

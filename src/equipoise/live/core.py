@@ -138,11 +138,7 @@ class Core:
     ) -> None:
         self.spec = resolve(policy)
         self.limit, self.agents, self.other_if_full = limit, agents, other_if_full
-        if needs := " and ".join(sorted(self.spec.policy.needs - {"speeds"})):
-            raise PolicyMismatch(
-                f"policy '{self.spec.label}' must observe {needs}, which a live dispatcher cannot "
-                "see; simulate it instead"
-            )
+        _check_needs(self.spec)
         streams = seed.spawn(7) if isinstance(seed, np.random.SeedSequence) else seeds(seed, 0)
         self._rngs = [make_rng(streams[POLICY_SEED]), make_rng(streams[SERVERS_SEED])]
         self._servers: dict[str, Server] = {}
@@ -204,6 +200,15 @@ class Core:
         server.paused, server.slots = False, 0
         server.generation += 1
 
+    def forgotten(self, name: str) -> None:
+        """Keep nothing of a server that has left: its name may never come again.
+
+        Slots of it that are still out stay valid to release. If it is there, nothing happens.
+        """
+        server = self._servers.get(name)
+        if server is not None and server.index < 0 and not server.paused:
+            del self._servers[name]
+
     def paused(self, name: str) -> None:
         """Send nothing more to a server; its slots go on counting until it resumes or leaves.
 
@@ -246,6 +251,67 @@ class Core:
         server.limit = limit
         if self._world is not None and server.index >= 0:
             self._world.limit[server.index] = NO_LIMIT if limit is None else limit
+
+    def renamed(self, name: str, new: str) -> None:
+        """Call a server otherwise; its slots and all that is known of it stay.
+
+        Raises
+        ------
+        EquipoiseError
+            If there is no such server, or one of the new name.
+        """
+        server = self._servers.get(name)
+        if server is None:
+            raise EquipoiseError(f"no server is called '{name}'; up are: {self._names()}")
+        self._check_absent(new)
+        del self._servers[name]
+        server.name = new
+        self._servers[new] = server
+
+    def sped(self, name: str, speed: float) -> None:
+        """Change the speed of a server; the policy starts again with it.
+
+        Raises
+        ------
+        EquipoiseError
+            If it is neither up nor paused.
+        """
+        server = self._servers.get(name)
+        if server is None or (server.index < 0 and not server.paused):
+            raise EquipoiseError(f"no server called '{name}' is up; up are: {self._names()}")
+        server.speed = speed
+        if server.index >= 0:
+            self._save()
+            self._rebuild()
+
+    def governed(self, policy: str | dict[str, Any] | Policy | PolicySpec) -> None:
+        """Let another policy choose from now on, or the same one with other parameters.
+
+        It starts from what is known of every server; slots, counts and coins go on. What was
+        learnt stays if the policy is the same one and learns. Where it cannot start, the policy
+        that was there goes on.
+
+        Raises
+        ------
+        EquipoiseError
+            If it needs what a live dispatcher cannot see; whatever a user's own policy raises.
+        """
+        before, learnt = self.spec, self._announcement
+        spec = resolve(policy)
+        _check_needs(spec)
+        if self._world is not None:
+            self._save()
+            self._count += self._world.count
+            learnt = self.announcement
+            self._world = None
+        same = spec.policy.name == before.policy.name and spec.policy.learns
+        self.spec, self._announcement = spec, learnt if same else None
+        try:
+            self._rebuild()
+        except Exception:
+            self.spec, self._announcement, self._world = before, learnt, None
+            self._rebuild()
+            raise
 
     # -- tasks --------------------------------------------------------------------------------
 
@@ -641,6 +707,14 @@ class Core:
         self._update = by_address(steps.update, world, 1)
         self._hear_from = by_address(steps.hear_from, world, 3)
         self._adapt = by_address(steps.learn, world)
+
+
+def _check_needs(spec: PolicySpec) -> None:
+    if needs := " and ".join(sorted(spec.policy.needs - {"speeds"})):
+        raise PolicyMismatch(
+            f"policy '{spec.label}' must observe {needs}, which a live dispatcher cannot "
+            "see; simulate it instead"
+        )
 
 
 _GONE = Server(None, "gone")

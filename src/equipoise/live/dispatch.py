@@ -16,8 +16,9 @@ Outcome = Literal["ok", "client_aborted", "upstream_error", "timeout", "cut", "r
 
 ok: the whole response came (whatever its status). client_aborted: the client left, or stopped
 sending or reading. upstream_error: the connection was lost, or the response makes no sense.
-timeout: the server was silent for too long. cut: the dispatcher ended it, at a drain's deadline.
-refused_full: the server's agent did not let it begin, for want of room.
+timeout: the server was silent for too long. cut: the dispatcher ended it, at a drain's deadline, or
+because nothing came through a tunnel for too long. refused_full: the server's agent did not let it
+begin, for want of room.
 """
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import EquipoiseError
-from ..policies import Policy, PolicySpec
+from ..policies import Policy, PolicySpec, resolve
 from ..policies.base import Clock
 from .core import Core, Server, Slot
 from .dispatch import NO_FAULT, Exchange, Outcome
@@ -138,26 +138,18 @@ class Fleet:
         self.errors = dict.fromkeys((*ERRORS, "status"), 0)  # exchanges that went wrong, by why
         self.gone = Backend("", "", 0)  # what was counted of servers that left, together
         self._clock, self._record, self._on_event = clock, log, on_event
+        self.on_gone: Callable[[Backend], None] | None = None  # called when a server has left
         self._freed: list[Callable[[], None]] = []
         self._penalties: deque[tuple[float, Backend, Slot]] = deque()
         self.core.now = self.began
         self._threshold = self.core.announcement
         self._slow: dict[str, float] = {}  # since when servers start slowly
         self._in_core: set[str] = set()  # up or paused there
-        found = self.core.spec.policy.clock
-        if found is not None and period is None:
-            raise EquipoiseError(
-                f"policy '{self.core.spec.label}' has a clock: how long is the time between two "
-                "updates of a server?"
-            )
         self.hearing: Hearing | None = None
         if unheard is not None:
-            self.core.now = self.began
             name = os.urandom(6).hex()
             self.hearing = Hearing(self.core, name, unheard=unheard, period=period, note=self._note)
-            if found is not None and not self._asks(found, self.core.spec):
-                found = None  # the servers keep time themselves
-        self.updates = Updates(found, period, self.began) if found and period else None
+        self.updates = self._updates(_clock_of(self.core.spec, period), period)
         for backend in backends:
             self.add(backend)
 
@@ -184,11 +176,111 @@ class Fleet:
         EquipoiseError
             If there is none of that name.
         """
-        if name not in self.backends:
-            names = ", ".join(self.backends) or "none"
-            raise EquipoiseError(f"no server is called '{name}'; there are: {names}")
+        self._known_backend(name)
         self.health.drain(name, self._clock())
         self._drop_if_empty(name)
+
+    def restore(self, name: str) -> None:
+        """Keep a server that was to leave."""
+        self.health.restore(name, self._clock())
+
+    def rename(self, name: str, new: str) -> None:
+        """Call a server otherwise; what is under way and was counted there stays with it.
+
+        Raises
+        ------
+        EquipoiseError
+            If there is none of that name, or one of the new name.
+        """
+        self._known_backend(name)
+        if new in self.backends:
+            raise EquipoiseError(f"server '{new}' is there already; names must differ")
+        backend = self.backends[name]
+        if self.core.server(name) is not None:
+            self.core.renamed(name, new)
+        self.health.rename(name, new)
+        backend.name = new
+        self.backends = {one.name: one for one in self.backends.values()}
+        if name in self._in_core:
+            self._in_core.remove(name)
+            self._in_core.add(new)
+        if name in self._slow:
+            self._slow[new] = self._slow.pop(name)
+        if self.hearing is not None:
+            self.hearing.renamed(name, new)
+
+    def tune(self, name: str, *, speed: float, limit: int | None) -> None:
+        """Change the speed of a server, and the most requests that it is sent.
+
+        Raises
+        ------
+        EquipoiseError
+            If there is none of that name.
+        """
+        self._known_backend(name)
+        backend = self.backends[name]
+        if backend.speed != speed:
+            backend.speed = speed
+            if name in self._in_core:
+                self.core.sped(name, speed)
+        if backend.limit != limit:
+            backend.limit = limit
+            if name in self._in_core:
+                self.core.limited(name, limit)
+                if name in self._slow:
+                    self._let_grow(self._clock())
+            self._free()
+
+    def tells_at(self, name: str, agent: tuple[str, int] | None) -> None:
+        """Change where a server's agent is, host and port; None: where the server is.
+
+        Raises
+        ------
+        EquipoiseError
+            If there is none of that name.
+        """
+        self._known_backend(name)
+        if self.backends[name].agent != agent:
+            self.backends[name].agent = agent
+            if self.hearing is not None:
+                self.hearing.hang_up(name, "its agent is elsewhere now")
+
+    def govern(
+        self, policy: str | dict[str, Any] | Policy | PolicySpec, period: float | None = None
+    ) -> None:
+        """Let another policy choose from now on, from what is known; `period` as at first.
+
+        Raises
+        ------
+        EquipoiseError
+            If it cannot be; then the one that was there goes on.
+        """
+        spec = resolve(policy)
+        clock = _clock_of(spec, period)
+        self.core.governed(spec)
+        self.updates = self._updates(clock, period)
+        if self.hearing is not None:
+            self.hearing.governed(period)
+        self._threshold = self.core.announcement
+        self._free()
+
+    def rule(self, rules: Rules) -> None:
+        """Judge servers by other rules from now on."""
+        self.rules = rules
+        self.health.govern(rules, self._clock())
+        if rules.slow_start <= 0:
+            for name in list(self._slow):
+                del self._slow[name]
+                self.core.limited(name, self.backends[name].limit)
+            self._free()
+
+    def note(self, text: str) -> None:
+        """Tell what happened to the fleet from outside, beside its own events."""
+        self._note(text)
+
+    def record(self, log: Callable[[Exchange], None] | None) -> None:
+        """Have each `Exchange` noted there from now on."""
+        self._record = log
 
     def checked(self, name: str, good: bool, why: str = "") -> None:
         """Take note of an active check."""
@@ -417,6 +509,14 @@ class Fleet:
         """
         return spec.params.get("mode") == "push" or (clock.together and not clock.regular)
 
+    def _updates(self, clock: Clock | None, period: float | None) -> Updates | None:
+        """Return the clock of updates that is kept here; None where servers keep it, or none is."""
+        if clock is None or period is None:
+            return None
+        if self.hearing is not None and not self._asks(clock, self.core.spec):
+            return None
+        return Updates(clock, period, self._clock())
+
     def _update(self, servers: Iterable[Server], now: float) -> None:
         """It is the turn of these servers to tell their state."""
         for server in servers:
@@ -424,6 +524,11 @@ class Fleet:
                 self.core.update(server.name)
             else:
                 self.hearing.ask(server.name, now)
+
+    def _known_backend(self, name: str) -> None:
+        if name not in self.backends:
+            names = ", ".join(self.backends) or "none"
+            raise EquipoiseError(f"no server is called '{name}'; there are: {names}")
 
     def _changed(self, name: str, condition: Condition) -> None:
         """Health has changed: let the core send there, or not."""
@@ -509,10 +614,13 @@ class Fleet:
             self.core.left(name)
             if self.hearing is not None:
                 self.hearing.left(name)
+            self.core.forgotten(name)
         del self.backends[name]
         self.gone.add(backend)
         self.health.forget(name)
         self._note(f"{name} is gone")
+        if self.on_gone is not None:
+            self.on_gone(backend)
 
     def _policy_failed(self, error: Exception) -> None:
         what = " ".join(str(error).split()) or type(error).__name__
@@ -525,6 +633,16 @@ class Fleet:
         self.events.append(event)
         if self._on_event is not None:
             self._on_event(event)
+
+
+def _clock_of(spec: PolicySpec, period: float | None) -> Clock | None:
+    clock = spec.policy.clock
+    if clock is not None and period is None:
+        raise EquipoiseError(
+            f"policy '{spec.label}' has a clock: how long is the time between two updates of a "
+            "server?"
+        )
+    return clock
 
 
 def _by_hundreds(statuses: Sequence[int]) -> dict[str, int]:

@@ -22,6 +22,7 @@ from urllib.parse import unquote_to_bytes
 
 from ..errors import EquipoiseError
 from .limits import Limits
+from .tunnel import offered
 from .wire import PATH
 
 CHUNKED = -1  # as a length
@@ -49,10 +50,13 @@ def _those(names: bytes) -> re.Pattern[bytes]:
 _OF_REQUESTS = _those(
     rb"connection|host|content[-_]length|transfer[-_]encoding|x[-_]forwarded[-_]for|x-request-id"
     rb"|keep-alive|expect|te|upgrade|http2-settings|proxy-(?:connection|authorization)"
-    rb"|equipoise[-_]task"
+    rb"|x[-_]forwarded[-_]proto|equipoise[-_]task"
 )
 _OF_RESPONSES = _those(
     rb"connection|content-length|transfer-encoding|x-request-id|keep-alive|upgrade|proxy-connection"
+)
+_PROTO = frozenset(
+    b"x%bforwarded%bproto" % (one, two) for one in (b"-", b"_") for two in (b"-", b"_")
 )
 _ALWAYS_CUT = frozenset({b"te", b"upgrade", b"http2-settings", b"proxy-connection"})
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
@@ -106,6 +110,8 @@ class Request:
         "request_id",
         "target",
         "task",
+        "upgrade",
+        "upgrades",
     )
 
     def __init__(self, head: bytes, method: bytes, target: bytes, minor: int) -> None:
@@ -118,6 +124,8 @@ class Request:
         self.closes = False
         self.expects = False  # 100 (Continue)
         self.host = False
+        self.upgrades = False  # Connection names upgrade
+        self.upgrade = b""  # protocols that are offered to the server
         self.request_id: bytes | None = None
         self.forwarded_for: bytes | None = None  # as it came
         self.task: bytes | None = None  # a dispatcher and its number; never passed on
@@ -148,13 +156,19 @@ class RequestReader:
     A client often sends the same bytes again; then the same is meant (saves 2.5 us of 3).
     """
 
-    __slots__ = ("_complete", "_last", "_limits", "_parser")
+    __slots__ = ("_complete", "_last", "_limits", "_parser", "_secure")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, *, secure: bool = False) -> None:
         self._limits = limits
+        self._secure = secure  # over TLS: we say so, whatever the client says
         self._last: Request | None = None
         self._parser: Any = None
         self._complete = False
+
+    def limit(self, limits: Limits) -> None:
+        """Keep other limits from now on."""
+        self._limits = limits
+        self._last = None  # what was read by the former ones may be too long for these
 
     def on_message_complete(self) -> None:
         """Called by llhttp where it sees the end of a message."""
@@ -184,7 +198,7 @@ class RequestReader:
             raise Refusal(400, "the target must be a path, such as /index.html")
         request = Request(head, method, target, minor[0] - 48)
         request.private = is_private(target)
-        _read_fields(request)
+        _read_fields(request, self._secure)
         if request.length > limits.body:
             raise Refusal(413, f"the body is longer than {limits.body} bytes")
         self._read_again(request)
@@ -200,7 +214,7 @@ class RequestReader:
         try:
             parser.feed_data(request.head)
         except _llhttp().HttpParserUpgrade:
-            self._parser = None  # an offer that nobody takes up
+            self._parser = None  # it reads on as if the offer had been taken up
             return
         except _llhttp().HttpParserInvalidMethodError:
             raise Refusal(501, "the method is not known here") from None
@@ -212,10 +226,11 @@ class RequestReader:
             raise Refusal(400, "where the request ends is not clear")
 
 
-def _read_fields(request: Request) -> None:
+def _read_fields(request: Request, secure: bool) -> None:
     """Read the fields that decide about framing and the connection; mark those to cut."""
     length: bytes | None = None
     chunked = False
+    offers: list[bytes] = []
     for match in _OF_REQUESTS.finditer(request.head):
         name, value = match.groups()
         name, value = name.lower(), value.strip(b" \t")
@@ -252,9 +267,14 @@ def _read_fields(request: Request) -> None:
                 continue
         elif name.startswith(b"equipoise"):
             request.task = value if request.task is None and name[9] == 45 else b""  # 45: -
+        elif name == b"upgrade":
+            offers.append(value)
         elif name == b"x-forwarded-for":
             before = request.forwarded_for
             request.forwarded_for = value if before is None else before + b", " + value
+        elif name in _PROTO:
+            if not secure:  # TLS may have ended before us
+                continue
         elif name.startswith((b"content_", b"transfer_")):
             raise Refusal(400, f"{name.decode()} with _ for -")
         if request.cuts is None:
@@ -268,6 +288,10 @@ def _read_fields(request: Request) -> None:
         request.length = int(length)
     if not request.host and request.minor:
         raise Refusal(400, "there must be one Host field, with one host")
+    if offers and request.upgrades and request.minor:
+        request.upgrade = offered(b",".join(offers))
+        if request.upgrade and request.length:
+            raise Refusal(400, "a request that offers another protocol must have no body")
 
 
 def is_private(target: bytes) -> bool:
@@ -293,6 +317,8 @@ def _read_connection(message: Any, value: bytes) -> None:
             message.closes = True  # it wins, in whatever order they come
         elif option == b"keep-alive":
             message.keep_alive = not message.closes
+        elif option == b"upgrade":
+            message.upgrades = True
         elif option in _FRAMING:
             raise Refusal(400, f"Connection must not name {option.decode()}")
         elif option and option not in _ALWAYS_CUT:
@@ -385,6 +411,8 @@ class Response:
         "minor",
         "names",
         "status",
+        "upgrade",
+        "upgrades",
     )
 
     def __init__(self, status: int, minor: int, end: int) -> None:
@@ -395,6 +423,8 @@ class Response:
         self.keep_alive = minor == 1
         self.closes = False
         self.has_id = False
+        self.upgrades = False
+        self.upgrade = b""  # to what it switches
         self.cuts: list[tuple[int, int]] | None = None
         self.names: list[bytes] | None = None
 
@@ -454,6 +484,8 @@ def read_response(data: bytes, end: int, *, to_head: bool) -> Response:
             continue
         elif name == b"connection":
             _read_connection(response, value)
+        elif name == b"upgrade":
+            response.upgrade = value if not response.upgrade else response.upgrade + b"," + value
         if response.cuts is None:
             response.cuts = []
         response.cuts.append(field.span())

@@ -96,6 +96,31 @@ class Health:
         """Let a server get nothing more, whatever checks say."""
         self._become(name, State.DRAINING, now, "being removed")
 
+    def restore(self, name: str, now: float) -> None:
+        """Take back in a server that was to leave; it is up if its last check was good."""
+        condition = self.of[name]
+        if condition.state is not State.DRAINING:
+            return
+        good = condition.good > 0 or self.rules.check == "none"
+        condition.state, condition.since, condition.why = State.NEW, now, "not checked yet"
+        if good:
+            self._become(name, State.UP, now, "")
+
+    def rename(self, name: str, new: str) -> None:
+        """Call a server otherwise."""
+        self.of = {new if one == name else one: condition for one, condition in self.of.items()}
+
+    def govern(self, rules: Rules, now: float) -> None:
+        """Go by other rules from now on; where nothing is checked any more, checks keep none out.
+
+        What was counted so far goes on counting, an ejection ends when it was to end.
+        """
+        self.rules = rules
+        if rules.check == "none":
+            for name, condition in list(self.of.items()):
+                if condition.state in (State.NEW, State.DOWN):
+                    self._become(name, State.UP, now, "")
+
     def forget(self, name: str) -> None:
         """Drop a server."""
         self.of.pop(name, None)

@@ -163,7 +163,7 @@ class Hearing:
         period: float | None = None,
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.core, self.name, self.unheard, self.period = core, name, unheard, period
+        self.core, self.name, self.unheard = core, name, unheard
         self.version = version("equipoise")
         self.ears: dict[str, Ear] = {}
         self.deaf = False  # no server that is up is heard
@@ -171,8 +171,6 @@ class Hearing:
         self.gaps = self.restarts = 0
         self.on_join: Callable[[str], None] = lambda name: None  # set by whoever opens streams
         self.on_leave: Callable[[str], None] = lambda name: None
-        policy = core.spec.policy
-        self._learns = policy.learns
         self._note = note
         self._lives = 0
         self._number = 0  # of the last announcement
@@ -180,8 +178,7 @@ class Hearing:
         self._heard: set[Ear] = set()
         self._pending: tuple[Ear, int, object] | None = None  # a start to learn from
         self._look_at = 0.0
-        together = policy.clock is not None and policy.clock.together and period is not None
-        self._skew = min(SKEW, period / 4) if together and period is not None else SKEW
+        self._govern(period)
 
     # -- servers come and go --------------------------------------------------------------------
 
@@ -198,6 +195,27 @@ class Hearing:
             self._heard.discard(ear)
             self._lose(ear)
             self.on_leave(name)
+
+    def renamed(self, name: str, new: str) -> None:
+        """A server is called otherwise; what is known of it stays, on a new stream."""
+        ear = self.ears.pop(name, None)
+        if ear is not None:
+            ear.name = new
+            self.ears[new] = ear
+            self.on_leave(name)
+            self.on_join(new)
+
+    def governed(self, period: float | None) -> None:
+        """The core has another policy: every agent must tell its half, so hello is said anew."""
+        self._govern(period)
+        for name in list(self.ears):
+            self.hang_up(name, "the policy has changed")
+
+    def hang_up(self, name: str, why: str) -> None:
+        """End the stream to a server's agent; another is opened by and by."""
+        ear = self.ears.get(name)
+        if ear is not None and ear.talk is not None:
+            ear.talk.mouth.close(why)
 
     # -- tasks ----------------------------------------------------------------------------------
 
@@ -461,6 +479,14 @@ class Hearing:
         return ear.generation is not None and generation != ear.generation
 
     # -- inside ---------------------------------------------------------------------------------
+
+    def _govern(self, period: float | None) -> None:
+        clock = self.core.spec.policy.clock
+        self.period, self._learns = period, self.core.spec.policy.learns
+        self._skew = SKEW
+        if clock is not None and clock.together and period is not None:
+            self._skew = min(SKEW, period / 4)
+        self._pending = None
 
     def _begin(self, ear: Ear) -> None:
         self._lives += 1

@@ -28,10 +28,12 @@ class Limits:
     retries: int = 1  # further servers that are tried when that is safe
 
     connect_timeout: float = 3.0
+    handshake_timeout: float = 10.0  # of TLS
     head_timeout: float = 10.0  # from the first byte of a request's head to its last
     first_byte_timeout: float = 60.0  # from the request's last byte to the response's first
     idle_timeout: float = 60.0  # without a byte in a body, either way
-    total_timeout: float = 3600.0  # for an exchange
+    total_timeout: float = 3600.0  # for an exchange, tunnels aside
+    tunnel_timeout: float = 3600.0  # without a byte either way, after a switch of protocols
     queue_timeout: float = 5.0  # in the queue
     keep_alive_timeout: float = 75.0  # between two requests of a client
     server_keep_alive_timeout: float = (

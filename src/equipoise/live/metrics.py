@@ -20,11 +20,14 @@ FIGURES = {
     "clients": ("gauge", "connections of clients"),
     "queued": ("gauge", "requests waiting because every server is full"),
     "under_way": ("gauge", "requests not answered yet, those waiting included"),
+    "shaking": ("gauge", "connections in a TLS handshake"),
+    "not_shaken": ("counter", "TLS handshakes that failed"),
     "accepted": ("counter", "connections of clients accepted"),
     "requests": ("counter", "requests accepted"),
     "refused": ("counter", "requests refused"),
     "opened": ("counter", "connections opened to servers"),
     "open": ("gauge", "connections open to servers"),
+    "tunnels": ("gauge", "requests that have become tunnels: WebSocket and its like"),
     "idle": ("gauge", "those of them without a request"),
 }
 Labels = Mapping[str, str]
@@ -66,10 +69,11 @@ class Page:
         self._lines.append(f"# TYPE equipoise_{name} {kind}")
 
 
-def render(fleet: Fleet, figures: Any = None, log: Any = None) -> str:
-    """Return the metrics of a fleet, of its proxy and of its access log, where there are any.
+def render(fleet: Fleet, figures: Any = None, log: Any = None, tls: Any = None) -> str:
+    """Return the metrics of a fleet, of its proxy, access log and certificate, if there are any.
 
-    `figures` is a NamedTuple of numbers by the names of `FIGURES`; `log` an `AccessLog`.
+    `figures` is a NamedTuple of numbers by the names of `FIGURES`; `log` an `AccessLog`, `tls` a
+    `Tls`.
     """
     page = Page()
     _of_servers(page, fleet)
@@ -99,6 +103,9 @@ def render(fleet: Fleet, figures: Any = None, log: Any = None) -> str:
         if hasattr(figures, name):
             full = f"proxy_{name}" + ("_total" if kind == "counter" else "")
             page.family(full, kind, about, [({}, getattr(figures, name))])
+    if tls is not None:
+        about = "when the certificate expires, s since 1970"
+        page.family("certificate_end_seconds", "gauge", about, [({}, tls.ends)])
     if log is not None:
         page.family("log_lines_total", "counter", "lines of the access log", [({}, log.written)])
         about = "records that were not written: too many, or the disk is full"

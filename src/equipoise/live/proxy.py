@@ -15,7 +15,8 @@ the end of the connection is the end of the body) by a reset.
 A request is tried again, on another server, only if none of it was written to a connection, or if
 doing it twice is harmless (GET, HEAD, OPTIONS, PUT, DELETE), all of it is still at hand and the
 server has not answered a byte. A client that shuts its sending side has gone, as for nginx and
-Envoy. Upgrades are not offered to servers.
+Envoy. Where a server takes up an offer to speak another protocol (WebSocket), what follows is
+passed on both ways until it ends: `tunnel.py`.
 
 Cost: no task, future or timer per request. Heads are relayed as the bytes that came, with what must
 be cut and added; every connection has one deadline, an attribute, and is looked at once a round
@@ -50,6 +51,8 @@ from .framing import (
     incomplete,
 )
 from .limits import Limits
+from .tls import Listener, Tls, listening
+from .tunnel import Tunnel
 from .upstream import Pool, Upstream
 from .wire import REFUSED
 
@@ -79,6 +82,9 @@ class Figures(NamedTuple):
     opened: int  # connections to servers, ever
     open: int
     idle: int  # of the open ones
+    tunnels: int  # of the requests under way: WebSocket and its like
+    shaking: int  # connections in a TLS handshake
+    not_shaken: int  # handshakes that failed, ever
 
 
 class Proxy:
@@ -119,8 +125,10 @@ class Proxy:
         self.queue: OrderedDict[Client, None] = OrderedDict()
         self.draining = False
         self.accepted = self.requests = self.refused = self.retries = 0
+        self.not_shaken = 0  # handshakes that failed
+        self.tls: Tls | None = None  # in force; read at each connection
         self._opened = 0  # by pools that are gone
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[asyncio.Server | Listener] = []
         self._wheel = Wheel(self.limits.round, self._expire_pools)
         self._ids = os.urandom(6).hex().encode() + b"-"
         self._call_due = False
@@ -134,8 +142,11 @@ class Proxy:
         *,
         sock: socket.socket | None = None,
         backlog: int = 1024,
+        tls: Tls | None = None,
     ) -> tuple[str, int]:
         """Listen, on one more address if called again; return it, with the port that was free.
+
+        `tls`: speak TLS there, as `Proxy.tls` says from then on.
 
         Raises
         ------
@@ -144,17 +155,22 @@ class Proxy:
         """
         loop = asyncio.get_running_loop()
         self.loop = loop
-        where = {"sock": sock} if sock is not None else {"host": host, "port": port}
         try:
-            server = await loop.create_server(lambda: Client(self), backlog=backlog, **where)
+            if tls is not None:
+                self.tls = tls
+                for one in [sock] if sock else await listening(host, port, backlog):
+                    self._servers.append(Listener(self, one))
+            else:
+                where = {"sock": sock} if sock is not None else {"host": host, "port": port}
+                server = await loop.create_server(self.client, backlog=backlog, **where)
+                self._servers.append(server)
         except OSError as error:
             raise EquipoiseError(
                 f"cannot listen on {host}:{port}: {_reason(error)}; choose another address, or "
                 "stop what has it"
             ) from None
-        self._servers.append(server)
         self._wheel.start(loop)
-        bound = server.sockets[0].getsockname()
+        bound = self._servers[-1].sockets[0].getsockname()
         return bound[0], bound[1]
 
     async def drain(self, deadline: float = 30.0) -> int:
@@ -198,6 +214,15 @@ class Proxy:
         if address in self.pools:
             self.pools[address].close()
 
+    def limit(self, limits: Limits) -> None:
+        """Keep other limits from now on; a timeout that runs already ends when it was to end."""
+        self.limits = limits
+        self._wheel.turn_in(limits.round)
+        for pool in self.pools.values():
+            pool.limits = limits
+        for client in self.clients:
+            client.limit(limits)
+
     def figures(self) -> Figures:
         """Return what was done so far and what is open now."""
         pools = self.pools.values()
@@ -212,6 +237,9 @@ class Proxy:
             opened=self._opened + sum(pool.opened for pool in pools),
             open=sum(len(pool.open) for pool in pools),
             idle=sum(len(pool.idle) for pool in pools),
+            tunnels=sum(client.tunnel is not None for client in self.clients),
+            shaking=self._shaking(),
+            not_shaken=self.not_shaken,
         )
 
     # -- for clients --------------------------------------------------------------------------
@@ -230,6 +258,16 @@ class Proxy:
         self._wheel.join(client)
         return len(self.clients) <= self.limits.connections and not self.draining
 
+    def client(self, *, secure: bool = False) -> Client:
+        """Return the protocol of a client's connection, over TLS if it is secure."""
+        return Client(self, secure=secure)
+
+    @property
+    def full(self) -> bool:
+        """Whether no more connections are taken."""
+        open_ = len(self.clients) + self._shaking()
+        return open_ >= self.limits.connections or self.draining
+
     def left(self, client: Client) -> None:
         """A client's connection has ended."""
         self.clients.discard(client)
@@ -242,6 +280,9 @@ class Proxy:
         return self._ids + b"%x" % self.requests
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _shaking(self) -> int:
+        return sum(len(one.shaking) for one in self._servers if isinstance(one, Listener))
 
     def _freed(self) -> None:
         """A place may have become free: serve the queue, but not inside of whoever freed it."""
@@ -284,6 +325,10 @@ class Wheel:
         self._at = 0
         self._each_round = each_round
         self._timer: asyncio.TimerHandle | None = None
+
+    def turn_in(self, seconds: float) -> None:
+        """Take so long for a round from the next tick on."""
+        self._tick_every = seconds / self.PARTS
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Turn from now on."""
@@ -328,8 +373,6 @@ class Client(asyncio.Protocol):
         "_arrived",
         "_began",
         "_body",
-        "_bytes_in",
-        "_bytes_out",
         "_chunks",
         "_connecting",
         "_discarded",
@@ -347,6 +390,7 @@ class Client(asyncio.Protocol):
         "_pending",
         "_reader",
         "_reading",
+        "_secure",
         "_slot",
         "_state",
         "_status",
@@ -356,6 +400,8 @@ class Client(asyncio.Protocol):
         "_usual",
         "_write_paused",
         "body_done",
+        "bytes_in",
+        "bytes_out",
         "deadline",
         "modern",
         "part",
@@ -363,17 +409,19 @@ class Client(asyncio.Protocol):
         "read_paused",
         "request",
         "transport",
+        "tunnel",
         "until",
     )
     transport: asyncio.Transport
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Proxy, *, secure: bool = False) -> None:
         self.proxy = proxy
+        self._secure = secure  # over TLS
         self.part = 0  # of the wheel
         self.deadline = inf  # for what it is doing now, on the monotonic clock
         self.until = inf  # for the exchange under way
         self._limits = proxy.limits
-        self._reader = RequestReader(proxy.limits)
+        self._reader = RequestReader(proxy.limits, secure=secure)
         self._state = _IDLE
         self._pending = b""  # come, not yet looked at
         self._reading = False  # within _read
@@ -383,11 +431,20 @@ class Client(asyncio.Protocol):
         self._discarded = 0  # bytes of a client that was refused
         self.request: Request | None = None
         self._inside = False  # counted at the door
+        self.tunnel: Tunnel | None = None
         self._clear()
+
+    def limit(self, limits: Limits) -> None:
+        """Keep other limits from now on."""
+        self._limits = limits
+        self._reader.limit(limits)
 
     def _clear(self) -> None:
         """Be ready for the next exchange."""
         self.request = None
+        if self.tunnel is not None:
+            self.tunnel.over = True
+            self.tunnel = None
         self.modern = True  # speaks HTTP/1.1
         self.until = inf
         self._slot: Slot | None = None
@@ -403,7 +460,7 @@ class Client(asyncio.Protocol):
         self._full = False  # the answer is that the server has no room
         self._tries = 0
         self._status = 0
-        self._bytes_in = self._bytes_out = 0
+        self.bytes_in = self.bytes_out = 0
         self._handed = self._first_byte = 0.0
 
     @property
@@ -419,7 +476,10 @@ class Client(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self._peer = peer[0] if isinstance(peer, tuple) else "unknown"
         node = f'"[{self._peer}]"' if ":" in self._peer else self._peer
-        self._added = f"Forwarded: for={node};proto=http\r\n".encode() + _VIA
+        scheme = "https" if self._secure else "http"
+        self._added = f"Forwarded: for={node};proto={scheme}\r\n".encode() + _VIA
+        if self._secure:
+            self._added += b"X-Forwarded-Proto: https\r\n"
         chain = b"X-Forwarded-For: " + self._peer.encode() + b"\r\n"
         self._usual = chain + self._added + b"X-Request-Id: "
         self.deadline = monotonic() + self._limits.keep_alive_timeout
@@ -579,7 +639,7 @@ class Client(asyncio.Protocol):
             self.body_done = True
             self._pending = rest
         if data:
-            self._bytes_in += len(data)
+            self.bytes_in += len(data)
             if self._body is not None:
                 self._body.append(data)
                 self._kept_bytes += len(data)
@@ -698,7 +758,10 @@ class Client(asyncio.Protocol):
         added = self.proxy.dispatch.started(self._slot)
         self._state = _SENT
         self._handed = now = monotonic()
-        head = request.forward(added + self._fields(request))
+        fields = added + self._fields(request)
+        if request.upgrade:
+            fields = b"Connection: upgrade\r\nUpgrade: %b\r\n%b" % (request.upgrade, fields)
+        head = request.forward(fields)
         again = request.idempotent or self.proxy.refusals
         if self._body:
             upstream.transport.write(b"".join((head, *self._body)))
@@ -759,12 +822,37 @@ class Client(asyncio.Protocol):
             end = b"X-Request-Id: %b\r\n%b" % (self._id, end)
         if self.proxy.door is not None:
             end = self.proxy.door.fields() + end
-        self._bytes_out = len(body)
+        self.bytes_out = len(body)
         self.transport.write(b"".join((head, _VIA, end, body)))
+
+    def switch(self, upstream: Upstream, response: Response, data: bytes) -> None:
+        """The server speaks another protocol from here on; what has come of that is in `data`."""
+        now = monotonic()
+        self._state, self._status = _ANSWER, response.status
+        self._first_byte = now - self._handed
+        self.until = inf
+        self._body = None
+        upstream.client = None
+        head = response.forward(data, response.length)
+        end = b"Connection: upgrade\r\nUpgrade: %b\r\n\r\n" % response.upgrade
+        if not response.has_id:
+            end = b"X-Request-Id: %b\r\n%b" % (self._id, end)
+        body, ahead = data[response.end :], self._pending
+        self.bytes_out, self.bytes_in, self._pending = len(body), len(ahead), b""
+        self.tunnel = Tunnel(self, upstream, (self._write_paused, upstream.write_paused))
+        self.transport.write(b"".join((head, _VIA, end, body)))
+        if ahead:
+            upstream.transport.write(ahead)
+
+    def tunnel_over(self, outcome: Outcome, why: str) -> None:
+        """The tunnel has ended."""
+        self._upstream = None
+        self._keep = False
+        self._over(outcome, why, self._release(outcome))
 
     def pass_on(self, data: bytes, size: int) -> None:
         """Pass on a part of the response's body; `size` of it came from the server."""
-        self._bytes_out += size
+        self.bytes_out += size
         self.transport.write(data)
 
     def heard_of_server(self) -> None:
@@ -894,7 +982,7 @@ class Client(asyncio.Protocol):
             more += b"Connection: close\r\n"
         elif not self.modern:
             more += b"Connection: keep-alive\r\n"
-        self._bytes_out = 0 if to_head else len(text)
+        self.bytes_out = 0 if to_head else len(text)
         self.transport.write(
             b"HTTP/1.1 %d %b\r\nDate: %b\r\nContent-Type: text/plain; charset=utf-8\r\n"
             b"Content-Length: %d\r\n%b%bX-Request-Id: %b\r\n\r\n%b"
@@ -971,8 +1059,8 @@ class Client(asyncio.Protocol):
             method.decode("latin-1"),
             target.decode("latin-1"),
             self._status,
-            self._bytes_in,
-            self._bytes_out,
+            self.bytes_in,
+            self.bytes_out,
             server,
             outcome,
             self._tries,
@@ -1029,7 +1117,9 @@ class Client(asyncio.Protocol):
     def expire(self, now: float) -> None:
         """A deadline has passed."""
         state, limits = self._state, self._limits
-        if state in (_IDLE, _ANSWER, _CLOSING) and now <= self.until and self._reads():
+        if self.tunnel is not None:
+            self.tunnel.expire()
+        elif state in (_IDLE, _ANSWER, _CLOSING) and now <= self.until and self._reads():
             self.deadline = now + limits.idle_timeout
         elif state == _IDLE:
             self.drain()
@@ -1061,7 +1151,7 @@ class Client(asyncio.Protocol):
         assert upstream is not None
         request = self.request
         assert request is not None
-        unasked = request.expects and not self._bytes_in and not upstream.heard  # no 100 yet
+        unasked = request.expects and not self.bytes_in and not upstream.heard  # no 100 yet
         slow_client = self._write_paused or not (self.body_done or upstream.write_paused or unasked)
         if now > self.until:
             why = f"not done within {limits.total_timeout:g} s"

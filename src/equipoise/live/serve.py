@@ -8,9 +8,12 @@ had been started by then is stopped again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,12 +24,15 @@ from .access_log import AccessLog
 from .admin import Admin, Answer, Page, Site, as_json
 from .checks import Checks, check
 from .config import Config, split_address
+from .control import Commands, Control
 from .core import warm_up
-from .fleet import Event, Fleet
-from .health import State
+from .fleet import Backend, Event, Fleet
+from .health import Rules, State
 from .metrics import CONTENT_TYPE, render
 from .proxy import Proxy, require_live
+from .reload import Reload, Watch
 from .streams import Streams
+from .tls import Tls
 
 ANSWERS = 1.0  # s that agents may take to tell their states before requests are taken
 TICK = 0.05  # s, how late the end of a penalty or of an ejection may be noticed
@@ -44,6 +50,8 @@ class Service:
     ----------
     config
         Checked already.
+    path
+        The file it was read from, to be read anew; None if there is none.
     on_event
         Called with each `Event` of the fleet.
     pages
@@ -55,6 +63,8 @@ class Service:
         config: Config,
         on_event: Callable[[Event], None] | None = None,
         pages: Callable[[Service], Site] | None = None,
+        *,
+        path: str | os.PathLike[str] | None = None,
     ) -> None:
         require_live()
         self.config = config
@@ -90,8 +100,16 @@ class Service:
         }
         self.site = pages(self) if pages and config.admin else Site({}, lambda: None)
         self.admin = Admin({**self.site.pages, **own})
+        self.tls = config.tls.load() if config.tls is not None else None
+        self._warned = ""  # of the certificate
+        self.reload = None if path is None else Reload(self, path)
+        self.command = Commands(self, self.reload)
+        self.control: Control | None = None
         self.address = self.admin_address = ("", 0)
         self._timer: asyncio.TimerHandle | None = None
+        self._daily: asyncio.TimerHandle | None = None
+        self._closing: set[asyncio.Future[None]] = set()  # logs
+        self.fleet.on_gone = self._gone
 
     async def start(self, *, wait: bool = False) -> None:
         """Check the servers once, then listen.
@@ -117,17 +135,20 @@ class Service:
                 self.admin_address = await self.admin.start(
                     *split_address(self.config.admin.listen)
                 )
-            self.address = await self.proxy.start(*split_address(self.config.listen))
+                if self.config.admin.control is not None:
+                    self.control = Control(self.config.admin.control, self.command)
+                    await self.control.start()
+            self.address = await self.proxy.start(*split_address(self.config.listen), tls=self.tls)
         except BaseException:
-            await self.admin.close()
+            await self.close_admin()
             await self.proxy.close()
             if self.streams is not None:
                 await self.streams.close()
             self.close_log()
             raise
-        for name, backend in self.fleet.backends.items():
-            self.checks.watch(name, backend.host, backend.port)
+        self._watch_all()
         self._tick()
+        self._look_at_certificate()
 
     async def stop(self, deadline: float | None = None) -> int:
         """Take no more requests, wait for those under way, stop; return how many were cut.
@@ -138,14 +159,63 @@ class Service:
             How long to wait, s; as configured if absent.
         """
         cut = await self.proxy.drain(self.config.drain if deadline is None else deadline)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._daily):
+            if timer is not None:
+                timer.cancel()
         await self.checks.close()
         if self.streams is not None:
             await self.streams.close()
-        await self.admin.close()
+        await self.close_admin()
         self.close_log()
+        await asyncio.gather(*self._closing)
         return cut
+
+    # -- while it runs: see reload.py -----------------------------------------------------------
+
+    def add(self, backend: Backend, wrong: str | None = None) -> None:
+        """Take in a server; `wrong` is what a check of it has found, None if there was none."""
+        self.fleet.add(backend)
+        if wrong is not None:
+            self.fleet.checked(backend.name, not wrong, wrong)
+        self.checks.watch(backend.name, backend.host, backend.port)
+
+    def rename(self, name: str, new: str) -> None:
+        """Call a server otherwise."""
+        self.fleet.rename(name, new)
+        backend = self.fleet.backends[new]
+        self.checks.forget(name)
+        self.checks.watch(new, backend.host, backend.port)
+
+    def rule(self, rules: Rules) -> None:
+        """Judge and check servers by other rules."""
+        self.fleet.rule(rules)
+        self.checks.rule(rules)
+        self._watch_all()
+
+    def show(self, tls: Tls) -> None:
+        """Show that certificate to clients that connect from now on."""
+        self.tls = self.proxy.tls = tls
+        self._look_at_certificate()
+
+    def log_to(self, log: AccessLog | None) -> None:
+        """Write the access log there from now on, or nowhere."""
+        old, self.log = self.log, log
+        self.fleet.record(log)
+        if old is not None:  # it may have to wait for the disk
+            closing = asyncio.get_running_loop().run_in_executor(None, old.close)
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    def reopen_log(self) -> None:
+        """Open the access log anew, by its name."""
+        if self.log is not None:
+            self.log.reopen()
+
+    async def close_admin(self) -> None:
+        """Answer those no more who look after it."""
+        await self.admin.close()
+        if self.control is not None:
+            await self.control.close()
 
     def close_log(self) -> None:
         """Write what the access log still has."""
@@ -159,7 +229,9 @@ class Service:
         servers = f"{len(states)} server{'s' * (len(states) != 1)}"
         if up < len(states):
             servers += f" ({up} up)"
-        text = f"listening on {shown(self.address)}, {servers}, {self.fleet.core.spec.label}"
+        with_tls = " with TLS" if self.tls is not None else ""
+        text = f"listening on {shown(self.address)}{with_tls}, {servers}, "
+        text += self.fleet.core.spec.label
         if self.config.admin is not None:
             there = f"http://{shown(self.admin_address)}"
             seen = f"dashboard {there}/" if "/" in self.site.pages else f"status {there}/status"
@@ -167,6 +239,27 @@ class Service:
         return text
 
     # -- inside -------------------------------------------------------------------------------
+
+    def _look_at_certificate(self) -> None:
+        """Tell, once for each thing, that it has expired or soon will; look again each day."""
+        if self._daily is not None:
+            self._daily.cancel()
+        if self.tls is None:
+            return
+        warning = self.tls.warning()
+        if warning != self._warned and warning:
+            self.fleet.note(warning)
+        self._warned = warning
+        self._daily = asyncio.get_running_loop().call_later(86_400.0, self._look_at_certificate)
+
+    def _watch_all(self) -> None:
+        for name, backend in self.fleet.backends.items():
+            self.checks.watch(name, backend.host, backend.port)
+
+    def _gone(self, backend: Backend) -> None:
+        """A server has left for good."""
+        self.checks.forget(backend.name)
+        self.proxy.close_idle((backend.host, backend.port))
 
     async def _ask_all(self) -> None:
         rules = self.fleet.rules
@@ -193,7 +286,7 @@ class Service:
         self.site.tick()
 
     def _metrics(self) -> Answer:
-        return Answer(CONTENT_TYPE, render(self.fleet, self.proxy.figures(), self.log))
+        return Answer(CONTENT_TYPE, render(self.fleet, self.proxy.figures(), self.log, self.tls))
 
     def _status(self) -> Answer:
         return as_json(self.status())
@@ -206,6 +299,12 @@ class Service:
         """Return all that is known, as text, numbers, lists and dicts."""
         found = {"draining": self.proxy.draining, **self.fleet.status()}
         found["proxy"] = self.proxy.figures()._asdict()
+        if self.tls is not None:
+            found["tls"] = {
+                "certificate": self.tls.certificate,
+                "ends": self.tls.ends,
+                "warning": self.tls.warning(),
+            }
         if self.log is not None:
             log = self.log
             found["log"] = {
@@ -226,6 +325,7 @@ def shown(address: tuple[str, int]) -> str:
 def serve(
     config: Config,
     *,
+    path: str | os.PathLike[str] | None = None,
     wait: bool = False,
     say: Say = nothing,
     note: Say = nothing,
@@ -233,10 +333,12 @@ def serve(
 ) -> int:
     """Run a dispatcher until SIGTERM or SIGINT, then drain; a second signal cuts what is left.
 
-    SIGUSR1 opens the access log anew.
+    SIGHUP has the file read anew, SIGUSR1 opens the access log anew.
 
     Parameters
     ----------
+    path
+        The file that `config` was read from; without it nothing is reloaded.
     wait
         Start even if no server answers yet.
     say, note
@@ -256,11 +358,12 @@ def serve(
     """
     uvloop = require_live()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_serve(config, wait, say, note, pages))
+        return runner.run(_serve(config, path, wait, say, note, pages))
 
 
 async def _serve(
     config: Config,
+    path: str | os.PathLike[str] | None,
     wait: bool,
     say: Say,
     note: Say,
@@ -279,9 +382,10 @@ async def _serve(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    service = Service(config, happened, pages)
-    if service.log is not None:
-        loop.add_signal_handler(signal.SIGUSR1, service.log.reopen)
+    service = Service(config, happened, pages, path=path)
+    reloading = Reloading(service)
+    loop.add_signal_handler(signal.SIGHUP, reloading.ask)
+    loop.add_signal_handler(signal.SIGUSR1, service.reopen_log)
     starting = loop.create_task(service.start(wait=wait))
     if await _first(starting, told) is not starting:
         starting.cancel()
@@ -292,8 +396,12 @@ async def _serve(
     for name, condition in service.fleet.health.of.items():
         if condition.state is not State.UP:
             note(f"server {name} is not up: {condition.why}")
+    if service.tls is not None and (warning := service.tls.warning()):
+        note(warning)
     say(service.line())
+    reloading.start()
     await told.wait()
+    await reloading.close()
     under_way = service.proxy.figures().under_way
     waits = f"; waiting at most {config.drain:g} s for {under_way} under way" if under_way else ""
     stopping = loop.create_task(service.stop())
@@ -303,6 +411,54 @@ async def _serve(
         await asyncio.gather(stopping, return_exceptions=True)
         return await service.stop(0.0)
     return await stopping
+
+
+class Reloading:
+    """Reloads a service at a signal, and where it is to, when the file has changed."""
+
+    def __init__(self, service: Service) -> None:
+        self.service, self.reload = service, service.reload
+        self._asked, self._running = False, False  # before it runs
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._watch: Watch | None = None
+
+    def start(self) -> None:
+        """Reload from now on, and at once if that was asked before."""
+        self._running = True
+        if self.reload is not None:
+            self._watch = Watch(self._files, self.reload)
+            self._watch.start()
+        if self._asked:
+            self.ask()
+
+    def ask(self) -> None:
+        """Have the file read anew; whether it was good is told as an event."""
+        self._asked = True
+        if self._running and self.reload is not None:
+            task = asyncio.get_running_loop().create_task(self._reload(self.reload))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Reload no more."""
+        self._running = False
+        if self._watch is not None:
+            await self._watch.close()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _reload(self, reload: Reload) -> None:
+        with contextlib.suppress(EquipoiseError):  # told as an event
+            await reload()
+
+    def _files(self) -> list[Path]:
+        """Return what is looked at."""
+        if self.reload is None or not self.service.config.watch:
+            return []
+        tls = self.service.config.tls
+        more = [] if tls is None else [Path(tls.certificate), Path(tls.key or tls.certificate)]
+        return [self.reload.path, *more]
 
 
 async def _first(task: asyncio.Task[Any], event: asyncio.Event) -> object:

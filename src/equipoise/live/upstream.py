@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from .framing import CHUNKED, UNTIL_CLOSE, Chunks, Refusal, Response, read_response
 from .limits import Limits
+from .tunnel import agreed
 from .wire import REFUSED
 
 if TYPE_CHECKING:
@@ -157,7 +158,11 @@ class Upstream(asyncio.Protocol):
             if response.status >= 200:
                 break
             if response.status == 101:
-                raise Refusal(502, "it switches protocols, which nobody asked for")
+                offer = client.request.upgrade if client.request is not None else b""
+                if not agreed(response.upgrade, offer):
+                    raise Refusal(502, "it switches to a protocol that nobody asked for")
+                client.switch(self, response, data)
+                return
             client.interim(response, data)
             data = data[end:]
             if not data:
