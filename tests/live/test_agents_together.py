@@ -226,6 +226,38 @@ def test_all_beliefs_are_right_again_at_rest(fault, policy):
         assert set(statuses) == {0, 200}
 
 
+def test_another_policy_name_or_agent_reaches_the_agents_while_tasks_are_under_way():
+    async def scenario():
+        async with scene("jsq") as (places, services):
+            (service,) = services
+            fleet, enough = service.fleet, asyncio.Event()
+            going = asyncio.ensure_future(load(service, until=enough))
+            told = []
+            for policy in ("threshold(level=1)", "jiq", "threshold(level=2)"):
+                await asyncio.sleep(0.3)
+                fleet.govern(policy)
+                await until(lambda: all(e.state == "open" for e in fleet.hearing.ears.values()))
+                told.append({place.sidecar.agent.links[0].spec.label for place in places})
+            fleet.rename("a", "x")
+            await asyncio.sleep(0.2)
+            fleet.rename("x", "a")
+            spare = Relay(places[1].ports[1])
+            await spare.start()
+            fleet.tells_at("b", ("127.0.0.1", spare.port))
+            await asyncio.sleep(0.3)
+            enough.set()
+            statuses = await going
+            await until(lambda: rests(service, places), 12.0)
+            moved = spare.connections
+            await spare.stop()
+            return statuses, told, moved
+
+    statuses, told, moved = run(scenario(), 60.0)
+    assert set(statuses) == {0, 200}
+    assert told == [{"threshold(level=1)"}, {"jiq"}, {"threshold(level=2)"}]
+    assert moved == 1
+
+
 def test_every_slot_comes_back_where_no_agent_ever_answers(monkeypatch):
     """Clients that leave, servers that fail, are killed, ejected and come back; all are unheard."""
 
