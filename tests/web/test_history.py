@@ -231,3 +231,15 @@ def test_no_more_events_are_kept_than_that():
         events.add([Event(float(i), f"s{i} is up")])
 
     assert [event.text for event in events.told] == [f"s{i} is up" for i in range(45, 50)]
+
+
+def test_a_threshold_that_comes_and_goes_with_its_policy_is_there_when_it_was():
+    service, history = Service(policy="jsq"), History(10)
+
+    new = []
+    for policy in ("jsq", "threshold(level=3)", "threshold(level=3)", "random"):
+        service.fleet.govern(policy)
+        new.append(history.add(reading.read(service)))
+
+    assert new == [True, True, False, False]  # the first has all of its columns
+    assert history.since(0)["values"]["threshold"] == [None, 3, 3, None]

@@ -596,7 +596,7 @@
     const put = (id, text) => say($(`r-${id}`).querySelector("b"), text);
     $("r-threshold").hidden = !threshold.length;
     say($("t-load"), threshold.length ? "Threshold and offered load" : "Offered load");
-    put("threshold", threshold.length ? String(threshold[i][1]) : "");
+    put("threshold", threshold.length ? String(threshold[i][1] ?? "–") : "");
     put("load", digits(offered[i][1]));
     put("spread", `${spread[i][1].toLocaleString("en")} to ${spread[i][2].toLocaleString("en")}`);
     put("median", rough(median[i][1]).join(" "));

@@ -57,7 +57,7 @@ class Dashboard:
     ) -> None:
         self.service, self._clock, self._read = service, clock, read
         self.history, self.minute, self.events = History(), Minute(), Events()
-        self.start = f"{time.time_ns():x}"  # another for each start of the dispatcher
+        self._begin()
         self._due = clock()
         self._made: dict[str, dict[str, Any]] = {}  # by `find`; of the sample that is the last
 
@@ -73,7 +73,8 @@ class Dashboard:
         """Take a sample."""
         fleet = self.service.fleet
         found = self._read(self.service)
-        self.history.add(found)
+        if self.history.add(found):
+            self._begin()  # whoever looks must see all columns of the past
         self.events.add(fleet.events)
         if self.minute.due(found.at):
             self.minute.add(found.at, list(fleet.backends), reading.counts(fleet.backends.values()))
@@ -116,6 +117,10 @@ class Dashboard:
         }
 
     # -- inside ---------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Let pages fetch all of the past: at each start, and where its columns change."""
+        self.start = f"{time.time_ns():x}"
 
     def _agents(self) -> dict[str, Any]:
         """What is known of the servers' agents, and under "of" of each; {} where there are none."""

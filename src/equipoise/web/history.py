@@ -31,23 +31,29 @@ class History:
         self._values = np.zeros((kept, 0))
         self._buckets = np.zeros((kept, 0), np.int64)
 
-    def add(self, reading: Reading) -> None:
-        """Keep a sample; the oldest is dropped for it."""
+    def add(self, reading: Reading) -> bool:
+        """Keep a sample; the oldest is dropped for it. Return whether it has a new column.
+
+        So it is when another policy has a threshold and the one before had none.
+        """
         if not self.names:
-            self.names = tuple(reading.values)
-            self._values = np.zeros((self.kept, len(self.names)))
             self._buckets = np.zeros((self.kept, len(reading.buckets)), np.int64)
+        new = [name for name in reading.values if name not in self.names]
+        if new:
+            self.names += tuple(new)
+            self._values = np.hstack([self._values, np.full((self.kept, len(new)), np.nan)])
         row = self.count % self.kept
         self._at[row] = reading.at
-        self._values[row] = list(reading.values.values())
+        self._values[row] = [reading.values.get(name, np.nan) for name in self.names]
         self._buckets[row] = reading.buckets
         self.count += 1
+        return bool(new)
 
     def since(self, number: int) -> dict[str, Any]:
         """Return the samples from that number on, those that are still there, by column.
 
-        `first` is the number of the first of them, `at` their times, `values` by metric, `buckets`
-        of the response time, a list for each bucket.
+        `first` is the number of the first of them, `at` their times, `values` by metric, None where
+        there was no such one, `buckets` of the response time, a list for each bucket.
         """
         first = min(max(number, self.count - self.kept, 0), self.count)
         rows = np.arange(first, self.count) % self.kept
@@ -78,7 +84,9 @@ class History:
         return self._at.nbytes + self._values.nbytes + self._buckets.nbytes
 
 
-def _short(value: float) -> float | int:
+def _short(value: float) -> float | int | None:
+    if value != value:
+        return None
     return int(value) if value == int(value) else round(value, 6)
 
 
