@@ -12,11 +12,11 @@ serve a stale kernel after an edit of a helper. Ours is named by the *content*: 
 bytecode, constants, defaults, closures and globals of every function reached. If numba's
 internals differ from what we know, compilation goes on without a cache: correct, slower to start.
 
-`borrow`, `nearby`, `keep_view` and `view_at` are what plain Python cannot say: a view of a tuple of
-arrays that is not counted (passing counted arrays in a hot loop costs an atomic pair each, 1.6 to
-2.3 times the time); the same with generators and counters in registers; and such a view stored at,
-and read from, an address, so that a call from Python passes one integer (0.12 us) instead of a
-tuple of arrays (1 to 6 us).
+`borrow`, `nearby`, `keep_view`, `view_at` and `view_like` are what plain Python cannot say: a view
+of a tuple of arrays that is not counted (passing counted arrays in a hot loop costs an atomic pair
+each, 1.6 to 2.3 times the time); the same with generators and counters in registers; and such a
+view stored at, and read from, an address, so that a call from Python passes one integer (0.12 us)
+instead of a tuple of arrays (1 to 6 us).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import os
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,7 @@ _twins: dict[types.FunctionType, tuple[Any, tuple[Any, ...]]] = {}  # with what 
 _in_the_making: set[types.FunctionType] = set()
 _making = threading.RLock()  # what another thread has in the making is not yet a twin
 _at_address: dict[tuple[Any, Any, int], Any] = {}
+_kept: dict[int, tuple[Any, Any]] = {}  # what stands at the addresses, for plain Python
 _shadows: dict[tuple[str, tuple[str, ...]], tuple[types.ModuleType, tuple[Any, ...]]] = {}
 
 
@@ -492,9 +494,22 @@ def near(**sizes: int) -> Callable[[type[T]], type[T]]:
     return mark
 
 
+def far(owner: type[T]) -> type[T]:
+    """Say of a class of tuples that `nearby` leaves all it holds in memory, tuples in it included.
+
+    For what is also reached in another way, such as by the addresses of `view_like`.
+    """
+    setattr(owner, "__near__", None)  # noqa: B010  (its type has no such attribute)
+    return owner
+
+
+def _is_far(typ: Any) -> bool:
+    return getattr(getattr(typ, "instance_class", None), "__near__", {}) is None
+
+
 def _near(context: Any, builder: Any, typ: Any, value: Any) -> Any:
     """Like `_uncounted`, but the fields that a class names in NEAR become copies on the stack."""
-    if not isinstance(typ, nb.BaseTuple):  # type: ignore[attr-defined]
+    if not isinstance(typ, nb.BaseTuple) or _is_far(typ):  # type: ignore[attr-defined]
         return _uncounted(context, builder, typ, value)
     for i, part, size in _parts(typ):
         inner = builder.extract_value(value, i)
@@ -520,7 +535,7 @@ def _check_size(context: Any, builder: Any, owner: Any, i: int, items: Any, size
 
 def _give_back(context: Any, builder: Any, typ: Any, value: Any, near: Any) -> None:
     """Copy what `_near` kept on the stack to where it came from."""
-    if not isinstance(typ, nb.BaseTuple):  # type: ignore[attr-defined]
+    if not isinstance(typ, nb.BaseTuple) or _is_far(typ):  # type: ignore[attr-defined]
         return
     for i, part, size in _parts(typ):
         ours, theirs = builder.extract_value(value, i), builder.extract_value(near, i)
@@ -619,7 +634,9 @@ def keep_view(value: Any) -> np.ndarray:
     typ = numba.typeof(value)
     context = cpu_target.target_context
     record = np.zeros(context.get_abi_sizeof(context.get_value_type(typ)), np.uint8)
-    _keep_view(value, record.ctypes.data)
+    address = record.ctypes.data
+    _keep_view(value, address)
+    _kept[address] = weakref.ref(record, lambda _: _kept.pop(address, None)), value
     return record
 
 
@@ -635,6 +652,26 @@ def view_at(typ: Any) -> Any:
         return typ(nb.int64), generate
 
     return load
+
+
+@intrinsic
+def _view_like(typing_context, like, address):
+    def generate(context, builder, signature, args):
+        typ = signature.args[0]
+        pointer = builder.inttoptr(args[1], context.get_value_type(typ).as_pointer())
+        value = builder.load(pointer, align=1)
+        return _uncounted(context, builder, typ, value)  # nulls that the compiler can see
+
+    return like(like, nb.int64), generate
+
+
+@compiled_by(_view_like)
+def view_like(like: Any, address: int) -> Any:
+    """Return the tuple that `keep_view` put at an address, of the type of `like`.
+
+    So a kernel reaches any number of tuples of one type, and is compiled once for all numbers.
+    """
+    return _kept[address][1]
 
 
 def by_address(function: Any, example: Any, arguments: int = 0) -> Any:

@@ -22,15 +22,28 @@ _MASK = 2**64 - 1
 
 
 # the streams of a replication: arrivals, service, policy, servers, start state, delays of messages,
-# clocks
+# clocks, who among several dispatchers gets a task
 ARRIVALS_SEED, SERVICE_SEED, POLICY_SEED, SERVERS_SEED, START_SEED, DELAYS_SEED, CLOCK_SEED = range(
     7
 )
+SPLIT_SEED = 7
 
 
 def seeds(seed: int, replication: int) -> list[np.random.SeedSequence]:
     """Return the streams of a replication, by the names above."""
-    return np.random.SeedSequence(seed, spawn_key=(replication,)).spawn(7)
+    return np.random.SeedSequence(seed, spawn_key=(replication,)).spawn(8)
+
+
+def dispatcher_seeds(policy: np.random.SeedSequence, count: int) -> list[np.random.SeedSequence]:
+    """Return the coins of each of several dispatchers; the first has those of one that is alone.
+
+    `policy` is the stream POLICY_SEED of a replication. The same from every call.
+    """
+    more = [
+        np.random.SeedSequence(policy.entropy, spawn_key=(*policy.spawn_key, k))
+        for k in range(1, count)
+    ]
+    return [policy, *more]
 
 
 def make_rng(seed: np.random.SeedSequence | int) -> np.ndarray:

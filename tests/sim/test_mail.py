@@ -14,7 +14,7 @@ from equipoise.policies.steps import ANNOUNCEMENTS, ANSWER, CHANGES, MESSAGES, m
 from equipoise.rng import make_rng
 from equipoise.scenario.messages import Messages
 from equipoise.sim import events, mail
-from equipoise.sim.mail import AWAITED, DRAWN, IN_FLIGHT
+from equipoise.sim.mail import DRAWN, IN_FLIGHT
 from equipoise.sim.run import pick_kernel, replicate, warnings_of
 
 
@@ -101,7 +101,7 @@ def test_the_path_does_not_depend_on_how_a_run_is_cut(policy, delay, monkeypatch
     with cut(rows=1, stretches=1):
         whole = replicate(one, spec, 0, kernel="events", trail=50_000)
     grown, make, more = [], mail.make_mail, mail.more_mail
-    monkeypatch.setattr(events, "make_mail", lambda n, value, room: make(n, value, 1))
+    monkeypatch.setattr(events, "make_mail", lambda n, value, room, m: make(n, value, 1, m))
     monkeypatch.setattr(events, "more_mail", lambda m: (grown.append(1), more(m))[1])
     monkeypatch.setattr(events, "BLOCK", 1)
     with cut(rows=13, stretches=7):
@@ -225,10 +225,10 @@ def test_what_is_believed_of_a_server_is_never_below_the_truth(policy, lengths, 
 def test_announcements_go_out_one_at_a_time(lengths, seed, script):
     """Until every server has answered or acknowledged the value stays; then all know it."""
     office = Office("learning-threshold(alpha=0.6)", lengths, seed)
-    n, counts, count = len(lengths), office.mail.counts, office.world.count
+    n, count = len(lengths), office.world.count
     for what, which, drawn in script:
         office.now += 0.25
-        before, value = int(counts[AWAITED]), int(office.world.announcement[0])
+        before, value = int(office.mail.awaited[0]), int(office.world.announcement[0])
         some = np.flatnonzero(office.world.length)
         if what == "arrive":
             office.arrive(drawn)
@@ -239,8 +239,8 @@ def test_announcements_go_out_one_at_a_time(lengths, seed, script):
         else:
             office.deliver(drawn)
 
-        assert 0 <= counts[AWAITED] <= n
-        if counts[AWAITED] == 0:
+        assert 0 <= office.mail.awaited[0] <= n
+        if office.mail.awaited[0] == 0:
             assert (office.mail.known == office.world.announcement[0]).all()
         assert count[ANNOUNCEMENTS] == count[CHANGES]
         assert count[ANSWER] <= n * count[ANNOUNCEMENTS]

@@ -118,6 +118,9 @@ class Steps(NamedTuple):
     say_start: Callable[..., Any]  # (world, server, value) -> m, a server's half, not counted,
     say_finish: Callable[..., Any]  # under the announcement that this server knows
     say_state: Callable[..., Any]
+    told_start: Callable[..., Any]  # (world, server, length): it tells, at once, of a start
+    told_finish: Callable[..., Any]  # (world, server, length): likewise of a finish
+    learned: Callable[..., Any]  # (world): `learn`, and an announcement that arrives at once
 
 
 @cache
@@ -202,9 +205,7 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
             world.count[JOIN] += 1
             heard(world, server, m)
 
-    def started(world, server, length):
-        """The end of an arrival: the server tells, the policy may learn and announce."""
-        told_start(world, server, length)
+    def learned(world):
         if learns:
             value = adapt(world.state)
             if value != world.announcement[0]:
@@ -212,6 +213,11 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
                 world.count[CHANGES] += 1
                 if announces:
                     announce(world)
+
+    def started(world, server, length):
+        """The end of an arrival: the server tells, the policy may learn and announce."""
+        told_start(world, server, length)
+        learned(world)
 
     def arrive(world):
         server = choose(world.state, world.fleet, world.choice_rng)
@@ -240,13 +246,16 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
         started(world, server, length)
         return np.int64(server)
 
-    def depart(world, server):
-        length = world.length[np.uintp(server)] - 1
-        world.length[np.uintp(server)] = length
+    def told_finish(world, server, length):
         m = tell_finish(length, world.announcement[0], world.state.par, world.server_rng)
         if m > 0:
             world.count[LEAVE] += 1
             heard(world, server, m)
+
+    def depart(world, server):
+        length = world.length[np.uintp(server)] - 1
+        world.length[np.uintp(server)] = length
+        told_finish(world, server, length)
 
     def hear_from(world, server, m, received):
         """A message made when the server had received `received` tasks from this dispatcher."""
@@ -286,6 +295,9 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
         say_start,
         say_finish,
         say_state,
+        told_start,
+        told_finish,
+        learned,
     )
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from ..errors import EquipoiseError
 from ..scenario import Scenario
 from ..scenario.arrivals import Mean, Rates, Sinusoid, TraceArrivals
-from ..scenario.trace import Recording
 
 
 def with_servers(scenario: Scenario, count: int) -> Scenario:
@@ -59,7 +58,7 @@ def with_load(scenario: Scenario, factor: float) -> Scenario:
     arrivals = scenario.arrivals
     if isinstance(arrivals, TraceArrivals):
         old = scenario.recording
-        return scenario.with_recording(Recording(old.times / factor, old.sizes))
+        return scenario.with_recording(old._replace(times=old.times / factor))
     return _changed(scenario, factor=factor)
 
 

@@ -11,6 +11,7 @@ line, and is checked as a whole: it either makes sense or says every mistake at 
     service.py    the laws of service time
     phases.py     those made of exponential phases
     slots.py      slotted time: tasks and services per slot
+    dispatchers.py  how many dispatchers, and what each knows of the others' tasks
     run.py        how long, from which state, how often
     trace.py      reading recorded tasks from CSV or JSONL
     stream.py     the tasks themselves, block by block
@@ -22,6 +23,7 @@ line, and is checked as a whole: it either makes sense or says every mistake at 
 
 from equipoise.scenario.arrivals import Poisson, Rates, Sinusoid, TraceArrivals
 from equipoise.scenario.batch import Batch
+from equipoise.scenario.dispatchers import Dispatchers
 from equipoise.scenario.flow import Flow
 from equipoise.scenario.model import Scenario
 from equipoise.scenario.phases import Coxian, PhaseType
@@ -47,6 +49,7 @@ __all__ = [
     "BoundedPareto",
     "Coxian",
     "Deterministic",
+    "Dispatchers",
     "Empirical",
     "Erlang",
     "Exponential",

@@ -254,13 +254,15 @@ class TraceArrivals(Part):
 
     `time` names the column of arrival times. Where the trace has only end times, `end` names
     theirs, and the arrival is the end less the service time, which must then come from the
-    trace too. Arrivals must not go back in time; `sort` puts them in order instead of refusing.
+    trace too. `dispatcher` names the column that says which of several each task came to.
+    Arrivals must not go back in time; `sort` puts them in order instead of refusing.
     """
 
     law: Literal["trace"] = "trace"
     file: str
     time: str | None = None
     end: str | None = None
+    dispatcher: str | None = None
     sort: bool = False
     scale: Annotated[Whole, Field(ge=1)] = 1
     jitter: Nonnegative = 5.0  # s

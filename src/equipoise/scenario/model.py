@@ -14,10 +14,11 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BeforeValidator, Field, PrivateAttr, ValidationError, model_validator
 
-from equipoise.errors import EquipoiseError, ScenarioError, UnstableError
+from equipoise.errors import EquipoiseError, ScenarioError, TraceError, UnstableError
 from equipoise.scenario.arrivals import Poisson, Rates, Sinusoid, TraceArrivals
 from equipoise.scenario.base import Part
 from equipoise.scenario.batch import Batch
+from equipoise.scenario.dispatchers import Dispatchers, DispatchersTable
 from equipoise.scenario.files import read_toml
 from equipoise.scenario.flags import parse_curve, parse_service
 from equipoise.scenario.flow import Flow
@@ -30,7 +31,9 @@ from equipoise.scenario.slots import SlotArrivals, SlotService
 from equipoise.scenario.stream import (
     CHUNK,
     Tasks,
+    TaskSplit,
     TaskStream,
+    at_random,
     copied,
     in_batches,
     poisson_times,
@@ -78,6 +81,7 @@ class Scenario(Part):
     ]
     service: Annotated[Law | TraceService | SlotService, Field(discriminator="law")]
     messages: Messages = Field(default_factory=Messages)
+    dispatchers: DispatchersTable = Field(default_factory=Dispatchers)
     trace: TraceColumns | None = None
     policies: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_tables)] = ()
     run: Run = Field(default_factory=Run)
@@ -125,6 +129,7 @@ class Scenario(Part):
                 "an arrival is the end less the service time, so service.law must be 'trace'",
             )
         start, servers = self.run.start, self.servers
+        yield from self._wrong_dispatchers()
         if isinstance(start, tuple):
             if len(start) != servers.count:
                 yield Mistake(
@@ -162,6 +167,22 @@ class Scenario(Part):
         wrong = arrivals.wrong_mean(self._slot_mean(arrivals))
         if wrong:
             yield Mistake(("arrivals",), wrong)
+
+    def _wrong_dispatchers(self) -> Iterable[Mistake]:
+        if not self.dispatchers.several:
+            return
+        if self.servers.discipline == "slotted":
+            yield Mistake(("dispatchers",), "in slotted time there is one dispatcher; remove it")
+        if self.servers.queue:
+            yield Mistake(
+                ("servers", "queue"), "tasks wait at one dispatcher; remove it, or dispatchers"
+            )
+        if self.dispatchers.own and self.messages.law is not None:
+            yield Mistake(
+                ("messages",),
+                'dispatchers that hear = "own" count for themselves, so that no message takes '
+                'time; remove it, or hear = "all"',
+            )
 
     def _slot_mean(self, arrivals: SlotArrivals) -> float:
         """Tasks per slot, all servers together."""
@@ -303,7 +324,7 @@ class Scenario(Part):
             jitter = old.jitter
         arrivals = _given(
             law="trace", file=os.fspath(path), time=columns.time, end=columns.end,
-            sort=columns.sort, scale=old.scale, jitter=jitter,
+            dispatcher=columns.dispatcher, sort=columns.sort, scale=old.scale, jitter=jitter,
         )  # fmt: skip
         changes: dict[str, Any] = {"arrivals": arrivals, "run": self._run_as_given()}
         if columns.service is not None:
@@ -331,6 +352,8 @@ class Scenario(Part):
         tables = self.model_dump(mode="json", exclude_none=True)
         if self.messages.law is None:
             del tables["messages"]
+        if self.dispatchers == Dispatchers():
+            del tables["dispatchers"]
         if not self.servers.queue:
             del tables["servers"]["queue"]
         if isinstance(self.arrivals, Rates):
@@ -554,8 +577,40 @@ class Scenario(Part):
             time=self.arrivals.time,
             end=self.arrivals.end,
             service=self.service.seconds if isinstance(self.service, TraceService) else None,
+            dispatcher=self.arrivals.dispatcher,
             sort=self.arrivals.sort,
         )
+
+    def task_split(self, seed: np.random.SeedSequence) -> TaskSplit:
+        """Return which dispatcher each task of `task_stream` comes to.
+
+        As the trace says, else at random.
+
+        Raises
+        ------
+        TraceError
+            If the trace names a dispatcher that the scenario does not have.
+        """
+        count, whose = self.dispatchers.count, None
+        if isinstance(self.arrivals, TraceArrivals):
+            whose = self.recording.dispatchers
+        if whose is None:
+            return TaskSplit(at_random(count, np.random.default_rng(seed)))
+        assert isinstance(self.arrivals, TraceArrivals)
+        if whose.max() >= count:
+            raise TraceError(
+                f"{self.arrivals.path}: a task came to dispatcher {whose.max()}, but the scenario "
+                f"has {count}, numbered from 0; say dispatchers = {whose.max() + 1}"
+            )
+        numbers = Recording(self.recording.times, whose.astype(float))
+        chunks = self._copies(numbers)  # in the order in which the tasks themselves come
+        return TaskSplit(some.astype(np.int64) for _, some in chunks)
+
+    def _copies(self, recording: Recording) -> Iterable[Tasks]:
+        """The recorded tasks, each as often as `scale` says; the same from every call."""
+        assert isinstance(self.arrivals, TraceArrivals)
+        rng = np.random.default_rng(np.random.SeedSequence([self.run.seed, JITTER]))
+        return copied(recording, self.arrivals.scale, self.arrivals.jitter, rng)
 
     def _recorded_chunks(self) -> Iterable[Tasks]:
         """The tasks of the trace, scale included; kept if they are few."""
@@ -563,8 +618,7 @@ class Scenario(Part):
         kept: list[Tasks] | None = self.__dict__.get("_scaled")
         if kept is not None:
             return kept
-        rng = np.random.default_rng(np.random.SeedSequence([self.run.seed, JITTER]))
-        chunks = copied(self.recording, self.arrivals.scale, self.arrivals.jitter, rng)
+        chunks = self._copies(self.recording)
         if len(self.recording.times) * self.arrivals.scale > KEPT:
             return chunks
         kept = list(chunks)

@@ -61,6 +61,30 @@ class TaskStream:
         return self._times[block], self._sizes[block]
 
 
+class TaskSplit:
+    """Which of several dispatchers each task comes to, in order of arrival."""
+
+    def __init__(self, chunks: Iterable[np.ndarray]) -> None:
+        self._chunks = iter(chunks)
+        self._left = np.empty(0, np.int64)
+
+    def take(self, k: int) -> np.ndarray:
+        """Return the dispatchers of the next k tasks, int64[k], numbered from 0."""
+        parts, found = [self._left], len(self._left)
+        while found < k:
+            parts.append(next(self._chunks))
+            found += len(parts[-1])
+        whole = np.concatenate(parts)
+        self._left = whole[k:]
+        return whole[:k].copy()
+
+
+def at_random(dispatchers: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Yield the dispatchers of tasks that come to any of them, for ever, int64[CHUNK] each."""
+    while True:
+        yield rng.integers(0, dispatchers, CHUNK)
+
+
 def poisson_times(flow: Flow, rng: np.random.Generator, chunk: int = CHUNK) -> Iterator[np.ndarray]:
     """Yield the points of a Poisson stream of this rate, float64[k] seconds, up to `chunk` each."""
     return _thinned(flow, rng, chunk) if flow.amplitude > 0 else _inverted(flow, rng, chunk)

@@ -47,6 +47,7 @@ class Recording(NamedTuple):
 
     times: np.ndarray  # float64[k], s, ascending from 0
     sizes: np.ndarray | None  # float64[k], s of service, >= 0; None where the trace has none
+    dispatchers: np.ndarray | None = None  # int64[k], which each came to, from 0; None: not told
 
     @property
     def end(self) -> float:
@@ -86,6 +87,7 @@ class TraceColumns(Part):
     time: str | None = None
     end: str | None = None
     service: Annotated[str | dict[str, float] | None, BeforeValidator(_service)] = None
+    dispatcher: str | None = None
     sort: bool = False
     jitter: Annotated[Number, Field(ge=0)] | None = None  # s; None: that of the arrivals, or 5
 
@@ -104,6 +106,7 @@ def read_trace(
     time: str | None = None,
     end: str | None = None,
     service: str | dict[str, float] | None = None,
+    dispatcher: str | None = None,
     sort: bool = False,
 ) -> Recording:
     """Read the tasks of a trace.
@@ -119,6 +122,8 @@ def read_trace(
     service
         The column of service times in seconds, or seconds per unit by column with an
         optional "constant"; needed with `end`.
+    dispatcher
+        The column that says which dispatcher each task came to, a whole number from 0 on.
     sort
         Put the tasks in order of arrival instead of refusing arrivals that go back.
 
@@ -134,7 +139,8 @@ def read_trace(
     clock = time if time is not None else str(end)
     weights = {service: 1.0} if isinstance(service, str) else service
     factors = {name: factor for name, factor in (weights or {}).items() if name != "constant"}
-    cells, lines = _read_columns(Path(path), [clock, *factors])
+    split = [] if dispatcher is None else [dispatcher]
+    cells, lines = _read_columns(Path(path), [clock, *factors, *split])
 
     times = _seconds(cells[clock], _at(path, lines, clock))
     sizes = None
@@ -152,10 +158,14 @@ def read_trace(
     if end is not None:
         assert sizes is not None
         times = times - sizes
+    whose = None
+    if dispatcher is not None:
+        whose = _dispatchers(cells[dispatcher], _at(path, lines, dispatcher))
     if sort:
         order = np.argsort(times, kind="stable")
         times = times[order]
         sizes = None if sizes is None else sizes[order]
+        whose = None if whose is None else whose[order]
     back = np.diff(times) < -ROUNDING
     if back.any():
         i = int(np.argmax(back))
@@ -165,7 +175,17 @@ def read_trace(
             " sort the file by arrival, or say sort = true"
         )
     times = np.maximum.accumulate(times)
-    return Recording(times - times[0], sizes)
+    return Recording(times - times[0], sizes, whose)
+
+
+def _dispatchers(cells: list[Any], fail: Fail) -> np.ndarray:
+    """Return the numbers of dispatchers, int64[k]."""
+    numbers = _numbers(cells, fail)
+    wrong = (numbers < 0) | (numbers != np.floor(numbers)) | (numbers > 2**31)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise fail(i, f"{shown(cells[i])} is no dispatcher; they are numbered 0, 1, 2, ..")
+    return numbers.astype(np.int64)
 
 
 Fail = Callable[[int, str], TraceError]

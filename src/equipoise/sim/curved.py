@@ -26,7 +26,8 @@ import numpy as np
 
 from ..compile import borrow, kernel, outline
 from ..policies.base import Policy
-from ..policies.steps import OUT_OF_RANGE, make_steps
+from ..policies.dispatchers import steps_of
+from ..policies.steps import OUT_OF_RANGE
 from ..rng import exponential, uniform
 from .inflow import Inflow, Switches, draw_batch, make_inflow, make_tick, no_tick, rate_at
 from .store import NEEDS_LEVELS, NEEDS_NODES, NO_SUCH_SERVER, NOBODY, REACHED, longer
@@ -87,10 +88,10 @@ def make_curved(policy: Policy, switches: Switches) -> Any:
     run(world, tasks, tally, rate, workers, until, most) is that of memoryless.py; `workers` tasks
     of a server share it, the others wait.
     """
-    _, limited, unequal, varying, batched = switches
-    arrive, depart, *_ = make_steps(policy, limited)
+    _, limited, unequal, varying, batched, several = switches
+    arrive, depart, *_ = steps_of(policy, several, limited)
     learns, clocked = policy.learns, policy.clock is not None
-    tick = make_tick(policy, limited) if clocked else no_tick
+    tick = make_tick(policy, limited, several) if clocked else no_tick
 
     def row_of(tasks, server, length):
         at = min(length, tasks.curve.size - 1)

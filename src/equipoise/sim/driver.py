@@ -9,10 +9,11 @@ import numpy as np
 
 from ..compile import NumbaError, first_reason
 from ..errors import EquipoiseError, PolicyError
+from ..policies.dispatchers import Several, make_dispatchers
 from ..policies.spec import PolicySpec
 from ..policies.steps import make_world
 from ..policies.user import out_of_range
-from ..rng import POLICY_SEED, SERVERS_SEED, make_rng, seeds
+from ..rng import POLICY_SEED, SERVERS_SEED, SPLIT_SEED, dispatcher_seeds, make_rng, seeds
 from ..scenario import Scenario
 from . import tally as t
 from .store import NEEDS_LEVELS, NO_SUCH_SERVER, REACHED
@@ -93,7 +94,13 @@ class Runner:
 
 
 class Driver(Runner):
-    """Of the kernels that follow each server: with the world in which the policy meets them."""
+    """Of the kernels that follow each server: with the world in which the policy meets them.
+
+    `world` is that of one dispatcher, or of several the `Dispatchers` that stand in its place.
+    """
+
+    several: Several | None = None
+    owners: np.ndarray | None = None  # of the tasks of the start, where dispatchers count their own
 
     def __init__(
         self, scenario: Scenario, spec: PolicySpec, replication: int, trail: int = 0
@@ -102,20 +109,44 @@ class Driver(Runner):
         servers = scenario.servers
         self.lengths = scenario.start_lengths()
         self.speeds = None if servers.identical else servers.speed_of
-        self.world = make_world(
-            spec.policy,
-            dict(spec.params),
-            self.lengths,
-            choice_rng=make_rng(self.streams[POLICY_SEED]),
-            server_rng=make_rng(self.streams[SERVERS_SEED]),
-            limit=servers.limit,
-            tracked=self.limited
-            or servers.discipline == "slotted"
-            or scenario.messages.law is not None,
-            speeds=servers.speed_of,
-            workers=1 if servers.discipline == "ps" else self.workers,  # r(k) = 1 for k >= 1
-        )
+        fleet: dict[str, Any] = {
+            "server_rng": make_rng(self.streams[SERVERS_SEED]),
+            "limit": servers.limit,
+            "speeds": servers.speed_of,
+            "workers": 1 if servers.discipline == "ps" else self.workers,  # r(k) = 1 for k >= 1
+        }
+        if scenario.dispatchers.several:
+            self.several = self._dispatchers(fleet)
+            self.world = self.several.world
+        else:
+            self.world = make_world(
+                spec.policy,
+                dict(spec.params),
+                self.lengths,
+                choice_rng=make_rng(self.streams[POLICY_SEED]),
+                tracked=self.limited
+                or servers.discipline == "slotted"
+                or scenario.messages.law is not None,
+                **fleet,
+            )
         self.start(np.bincount(self.lengths), int(self.world.announcement[0]))
+
+    def _dispatchers(self, fleet: dict[str, Any]) -> Several:
+        """Return the dispatchers of a scenario that has several."""
+        dispatchers, split = self.scenario.dispatchers, self.streams[SPLIT_SEED]
+        if dispatchers.own:
+            generator = np.random.default_rng(split.spawn(1)[0])
+            self.owners = generator.integers(0, dispatchers.count, int(self.lengths.sum()))
+        coins = dispatcher_seeds(self.streams[POLICY_SEED], dispatchers.count)
+        return make_dispatchers(
+            self.spec.policy,
+            dict(self.spec.params),
+            self.lengths,
+            choice_rngs=[make_rng(seed) for seed in coins],
+            coins=make_rng(split),
+            owners=self.owners,
+            **fleet,
+        )
 
 
 class ByRates(Runner):

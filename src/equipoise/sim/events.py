@@ -16,6 +16,8 @@ What a scenario does not use is not compiled in:
                   room the next one, until one finds its server full
     mail          messages take time (mail.py)
     clock         servers tell their state by the clock (ticks.py)
+    several       dispatchers, each task coming to the one that the driver says, block by block; ..
+    own           .. of which each counts its own tasks only
 
 At one instant letters arrive first, in the order they were posted; then departures, updates by the
 clock, arrivals. As in memoryless.py the path does not depend on how a run is cut into calls.
@@ -30,10 +32,19 @@ import numpy as np
 
 from ..compile import borrow, give_back, kernel, near, nearby, outline
 from ..policies.base import Policy, book_work
+from ..policies.dispatchers import SharedSteps, make_shared_steps
 from ..policies.heap import drop_first, push, replace_first
 from ..policies.spec import PolicySpec
 from ..policies.steps import OUT_OF_RANGE, UPDATE, Steps, make_steps
-from ..rng import ARRIVALS_SEED, CLOCK_SEED, DELAYS_SEED, SERVICE_SEED, START_SEED, make_rng
+from ..rng import (
+    ARRIVALS_SEED,
+    CLOCK_SEED,
+    DELAYS_SEED,
+    SERVICE_SEED,
+    SPLIT_SEED,
+    START_SEED,
+    make_rng,
+)
 from ..scenario import Scenario, SlotService, TaskStream, TraceService
 from .calendar import Calendar, book, first_time, make_calendar, more_items, take_first
 from .driver import Driver
@@ -112,6 +123,7 @@ class Events(NamedTuple):
         np.ndarray
     )  # int32[k], the first k events: server of an arrival, -1 - server of a departure, and
     # -1 - n - server of an update by the clock, that of server n being one of all servers
+    owner: np.ndarray | None = None  # int32[slots], which dispatcher sent each task
     calendar: Calendar | None = None  # what is not used is not there: it need not be compiled
     sharing: Sharing | None = None
     mail: Mail | None = None
@@ -127,6 +139,8 @@ class Switches(NamedTuple):
     bucketed: bool = False  # the calendar is that of calendar.py, not a heap
     held: bool = False  # tasks may wait at the dispatcher
     mail: bool = False
+    several: bool = False
+    own: bool = False
 
 
 @cache
@@ -138,12 +152,14 @@ def make_events(policy: Policy, switches: Switches) -> Any:
     included) or until `most` tasks have arrived. It returns REACHED, NEEDS_TASKS when the block is
     used up and `ended` is false, or what must grow outside before the next call.
     """
-    limited, unequal, sharing, bucketed, held, mailed = switches
-    steps = make_steps(policy, limited or mailed)
+    limited, unequal, sharing, bucketed, held, mailed, several, own = switches
     if mailed:
-        arrive, depart, update, deliver = make_mail_steps(policy)
+        arrive, depart, update, deliver = make_mail_steps(policy, several)
+    elif several:
+        hear = "own" if own else "all"
+        arrive, depart, update, deliver = _at_once(make_shared_steps(policy, hear, drawn=False))
     else:
-        arrive, depart, update, deliver = _at_once(steps)
+        arrive, depart, update, deliver = _at_once(make_steps(policy, limited))
     learns, sized, clock = policy.learns, "sizes" in policy.needs, policy.clock
     clocked = clock is not None
     together = clock is not None and clock.together
@@ -188,7 +204,7 @@ def make_events(policy: Policy, switches: Switches) -> Any:
     def sweep(world, mail, ticks, at):
         """All servers tell their state."""
         for server in range(world.length.size):
-            world.count[UPDATE] += int(ticks.asked)
+            world.count[UPDATE] += ticks.asked
             update(world, mail, server, at)
 
     def note(tasks, what):
@@ -217,6 +233,8 @@ def make_events(policy: Policy, switches: Switches) -> Any:
         number, counts = tally.number, tasks.counts
         mail, ticks = tasks.mail, tasks.ticks
         letters = n + 4 if sweeps else 4  # most that one event can post
+        if several:
+            letters *= world.at.size
         taken, pending = counts[TAKEN], counts[PENDING_EVENTS]
         code = REACHED
         while True:
@@ -281,13 +299,15 @@ def make_events(policy: Policy, switches: Switches) -> Any:
                 if together:
                     sweep(world, mail, ticks, at)
                 else:
-                    world.count[UPDATE] += int(ticks.asked)
+                    world.count[UPDATE] += ticks.asked
                     update(world, mail, whose, at)
                 wind(ticks, at, together, regular, n)
                 continue
             if coming < leaving:  # a task arrives
                 size = sizes[U(taken)]
                 taken += 1
+                if several:
+                    world.whose[0] = world.given[U(taken - 1)]
                 if held and counts[HELD] > 0:  # noqa: SIM108  (what is not used must not be compiled)
                     server = np.int64(-1)
                 else:
@@ -304,6 +324,8 @@ def make_events(policy: Policy, switches: Switches) -> Any:
                 task = counts[FREE]
                 counts[FREE] = tasks.next[U(task)]
                 tasks.arrival[U(task)] = at
+                if own:
+                    tasks.owner[U(task)] = world.whose[0]
                 if held and server < 0:
                     hold(tasks, task, size)
                 else:
@@ -325,6 +347,8 @@ def make_events(policy: Policy, switches: Switches) -> Any:
                     book_work(world.fleet, server, length, 0.0)
                     if length == 1:  # nothing is left but rounding
                         world.fleet.work[server] = 0.0
+                if own:
+                    world.whose[0] = tasks.owner[U(task)]
                 depart(world, mail, server, at)
                 fallen(tally, length, n)
                 if tasks.arrival[U(task)] != NO_TIME:
@@ -361,7 +385,7 @@ def make_events(policy: Policy, switches: Switches) -> Any:
     return kernel(events)
 
 
-def _at_once(steps: Steps) -> MailSteps:
+def _at_once(steps: Steps | SharedSteps) -> MailSteps:
     """Return the steps of messages that take no time, in the form of those that do."""
     arrive_now, depart_now, update_now = steps.arrive, steps.depart, steps.update
 
@@ -390,6 +414,7 @@ def make_event_tasks(
     held: int = 0,
     gap: float | None = None,
     pending: int = 0,
+    owners: np.ndarray | None = None,
 ) -> Events:
     """Return the tasks of servers with these lengths, without mail or clock.
 
@@ -409,6 +434,8 @@ def make_event_tasks(
         Most tasks waiting at the dispatcher.
     gap, pending
         Of a bucketed calendar, see `make_calendar`; None where it is a heap.
+    owners
+        int[sum of lengths], which dispatcher sent each task; None where that does not matter.
     """
     n, used = lengths.size, int(lengths.sum())
     slots = max(1024, 2 * used)
@@ -443,9 +470,14 @@ def make_event_tasks(
     counts[MOST_HELD] = held
     arrival = np.full(slots, NO_TIME)
     kept = np.zeros(trail, np.int32)
+    owner = None
+    if owners is not None:
+        owner = np.zeros(slots, np.int32)
+        owner[:used] = owners
     return Events(
-        server, arrival, size, next_, head, tail, key, item, counts, speed, kept, calendar, sharing
-    )
+        server, arrival, size, next_, head, tail, key, item, counts, speed, kept, owner, calendar,
+        sharing,
+    )  # fmt: skip
 
 
 def more_event_slots(tasks: Events) -> Events:
@@ -463,6 +495,7 @@ def more_event_slots(tasks: Events) -> Events:
         size=size,
         key=longer(tasks.key, 2 * tasks.key.size, 0.0),
         item=longer(tasks.item, 2 * tasks.item.size, 0),
+        owner=None if tasks.owner is None else longer(tasks.owner, 2 * old, 0),
         calendar=tasks.calendar and more_items(tasks.calendar, size, next_),
         sharing=tasks.sharing and more_sharing(tasks.sharing, 2 * old),
     )
@@ -485,6 +518,8 @@ class EventsDriver(Driver):
             bucketed=bucketed,
             held=servers.queue > 0,
             mail=self.delays is not None,
+            several=self.several is not None,
+            own=self.owners is not None,
         )
         self.kernel = make_events(spec.policy, switches)
         self.stream: TaskStream = scenario.task_stream(
@@ -503,19 +538,22 @@ class EventsDriver(Driver):
             servers.queue,
             scenario.mean_service / pending if bucketed else None,
             pending,
+            self.owners,
         )
         self._add_mail()
         self._add_clock()
         self.times = self.sizes = np.zeros(0)
         self.ended = False
+        if self.several is not None:
+            self.split = scenario.task_split(self.streams[SPLIT_SEED])
 
     def _add_mail(self) -> None:
         """Give the servers their mail, where messages take time."""
         self.delay_rng = np.random.default_rng(self.streams[DELAYS_SEED])
-        n = self.lengths.size
-        self.letters = n + 4  # most that one event can post
+        n, m = self.lengths.size, self.scenario.dispatchers.count
+        self.letters = m * (n + 4)  # most that one event can post
         if self.delays is not None:
-            mail = make_mail(n, int(self.world.announcement[0]), max(1024, self.letters))
+            mail = make_mail(n, int(self.world.announcement[0]), max(1024, self.letters), m)
             self.tasks = self.tasks._replace(mail=mail)
 
     def _add_clock(self) -> None:
@@ -523,7 +561,7 @@ class EventsDriver(Driver):
         clock, params = self.spec.policy.clock, self.spec.params
         if clock is not None:
             period = self.scenario.mean_service / params["delta"]
-            asked = params.get("mode", "pull") == "push"
+            asked = int(params.get("mode", "pull") == "push") * self.scenario.dispatchers.count
             rng = make_rng(self.streams[CLOCK_SEED])
             ticks = make_ticks(clock, period, asked, self.lengths.size, rng)
             self.tasks = self.tasks._replace(ticks=ticks)
@@ -540,6 +578,9 @@ class EventsDriver(Driver):
                 # the kernel is compiled for writable arrays; the blocks are views to be read only
                 self.times, self.sizes = np.array(times), np.array(sizes)
                 self.ended = not self.times.size
+                if self.several is not None:
+                    given = self.split.take(self.times.size)
+                    self.world = self.world._replace(given=given)
                 self.tasks.counts[TAKEN] = 0
             elif code == NEEDS_SLOTS:
                 self.tasks = more_event_slots(self.tasks)

@@ -20,7 +20,8 @@ import numpy as np
 from ..compile import outline
 from ..policies.alias import NO_ALIAS, Alias, draw_alias, make_alias
 from ..policies.base import Policy
-from ..policies.steps import UPDATE, make_steps
+from ..policies.dispatchers import steps_of
+from ..policies.steps import UPDATE
 from ..rng import exponential
 from ..scenario import Batch, Flow
 from .ticks import turn, wind
@@ -75,12 +76,13 @@ class Switches(NamedTuple):
     unequal: bool = False  # servers have speeds
     varying: bool = False  # the rate changes within a piece
     batched: bool = False
+    several: bool = False  # dispatchers
 
 
 @cache
-def make_tick(policy: Policy, tracked: bool) -> Any:
+def make_tick(policy: Policy, tracked: bool, several: bool = False) -> Any:
     """Return tick(world, ticks, at): the updates by the clock that are due at a time."""
-    update = make_steps(policy, tracked).update
+    update = steps_of(policy, several, tracked).update
     assert policy.clock is not None
     together, regular = policy.clock.together, policy.clock.regular
 
@@ -88,7 +90,7 @@ def make_tick(policy: Policy, tracked: bool) -> Any:
     def sweep(world, ticks):
         """All servers tell their state."""
         for server in range(world.length.size):
-            world.count[UPDATE] += int(ticks.asked)
+            world.count[UPDATE] += ticks.asked
             update(world, server)
 
     def tick(world, ticks, at):
@@ -96,7 +98,7 @@ def make_tick(policy: Policy, tracked: bool) -> Any:
         if together:
             sweep(world, ticks)
         else:
-            world.count[UPDATE] += int(ticks.asked)
+            world.count[UPDATE] += ticks.asked
             update(world, turn(ticks, together, regular, size))
         wind(ticks, at, together, regular, size)
 

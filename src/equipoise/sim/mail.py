@@ -12,6 +12,10 @@ nothing to promise acknowledges, which is silence and is not counted, but travel
 have come back the dispatcher does not learn: it would judge the new value by what servers said
 under the old one, and run away.
 
+Of several dispatchers that hear all (dispatchers.py) each has letters of its own, which travel
+alike: a server writes one to each, and each announces and awaits its own answers. A letter names
+the pair of dispatcher k and server s as k n + s.
+
 Letters in flight stand in a binary heap by time and number; both its room and the block of delays
 drawn outside (a stream of their own, so that tasks stay the same) are refilled by the driver.
 """
@@ -25,11 +29,12 @@ import numpy as np
 
 from ..compile import outline
 from ..policies.base import Policy
+from ..policies.dispatchers import one
 from ..policies.steps import ANSWER, JOIN, LEAVE, UPDATE, make_steps
 from .store import longer
 
 U = np.uintp
-IN_FLIGHT, POSTED, AWAITED, DRAWN = range(4)
+IN_FLIGHT, POSTED, DRAWN = range(3)
 TOLD, ANSWERED, ACKNOWLEDGED, ANNOUNCED = range(4)  # kinds of letters
 BLOCK = 16_384  # delays drawn at a time
 
@@ -40,12 +45,13 @@ class Mail(NamedTuple):
     due: np.ndarray  # float64[room], s, a heap by (due, number)
     number: np.ndarray  # int64[room], how many were posted before each
     letter: np.ndarray  # int32[room], which one; behind those in flight stand the free ones
-    server: np.ndarray  # int32[room], by letter: from or to whom
+    server: np.ndarray  # int32[room], by letter: from or to whom, k n + s
     kind: np.ndarray  # int8[room]
     promise: np.ndarray  # int64[room], m less the tasks received when it was said
-    known: np.ndarray  # int64[n], the announcement that each server knows
+    known: np.ndarray  # int64[m n], the announcement of each dispatcher that each server knows
+    awaited: np.ndarray  # int64[m], answers that each dispatcher awaits
     delay: np.ndarray  # float64[k], delays drawn, s
-    counts: np.ndarray  # int64[4]: in flight; posted so far; answers awaited; delays used
+    counts: np.ndarray  # int64[3]: in flight; posted so far; delays used
 
 
 class MailSteps(NamedTuple):
@@ -57,7 +63,7 @@ class MailSteps(NamedTuple):
     deliver: Any  # (world, mail, at): the first letter arrives
 
 
-def make_mail(servers: int, announcement: int, room: int) -> Mail:
+def make_mail(servers: int, announcement: int, room: int, dispatchers: int = 1) -> Mail:
     """Return the mail of so many servers that know this announcement; no delays are drawn yet."""
     return Mail(
         np.zeros(room),
@@ -66,9 +72,10 @@ def make_mail(servers: int, announcement: int, room: int) -> Mail:
         np.zeros(room, np.int32),
         np.zeros(room, np.int8),
         np.zeros(room, np.int64),
-        np.full(servers, announcement, np.int64),
+        np.full(dispatchers * servers, announcement, np.int64),
+        np.zeros(dispatchers, np.int64),
         np.zeros(0),
-        np.zeros(4, np.int64),
+        np.zeros(3, np.int64),
     )
 
 
@@ -154,84 +161,141 @@ def next_delay(mail):
 
 
 @cache
-def make_mail_steps(policy: Policy) -> MailSteps:
-    """Return the steps that drive `policy` where messages take time."""
+def make_mail_steps(policy: Policy, several: bool = False) -> MailSteps:
+    """Return the steps that drive `policy` where messages take time.
+
+    `several`: `world` is that of `Dispatchers`, and `whose` says who gets a task.
+    """
     steps = make_steps(policy, True)
-    send, left, hear_from, learn = steps.send, steps.left, steps.hear_from, steps.learn
+    send, hear_from, learn = steps.send, steps.hear_from, steps.learn
     say_start, say_finish, say_state = steps.say_start, steps.say_finish, steps.say_state
     learns, announces = policy.learns, policy.announces
 
-    def known(world, mail, server):
+    # Here `world` is that of one dispatcher, number k; `pair` is k n + server.
+
+    def known(world, mail, pair):
         """What this server knows to be in force; of what is not announced it needs nothing."""
         if announces:
-            return mail.known[U(server)]
+            return mail.known[U(pair)]
         return world.announcement[0]
 
-    def receive(world, mail, server, kind, promise):
+    def receive(world, mail, pair, server, kind, promise):
         if kind != ACKNOWLEDGED:
             hear_from(world, server, promise, 0)
         if kind != TOLD:
-            mail.counts[AWAITED] -= 1
+            mail.awaited[U(pair // world.length.size)] -= 1
 
-    def speak(world, mail, server, kind, m, at):
+    def speak(world, mail, pair, server, kind, m, at):
         promise = m - world.sent[U(server)]  # tasks travel at once: it has received all of them
         delay = next_delay(mail)
         if delay > 0.0:
-            post(mail, at + delay, server, kind, promise)
+            post(mail, at + delay, pair, kind, promise)
         else:
-            receive(world, mail, server, kind, promise)
+            receive(world, mail, pair, server, kind, promise)
 
-    def answer(world, mail, server, at):
+    def answer(world, mail, pair, server, at):
         """A server learns of the announcement in force and tells its state."""
-        mail.known[U(server)] = world.announcement[0]
+        mail.known[U(pair)] = world.announcement[0]
         m = say_state(world, server, world.announcement[0])
         if m > 0:
             world.count[ANSWER] += 1
-        speak(world, mail, server, ANSWERED if m > 0 else ACKNOWLEDGED, m, at)
+        speak(world, mail, pair, server, ANSWERED if m > 0 else ACKNOWLEDGED, m, at)
 
     @outline
-    def announce(world, mail, at):
-        mail.counts[AWAITED] = world.length.size
-        for server in range(world.length.size):
+    def announce(world, mail, k, at):
+        n = world.length.size
+        mail.awaited[k] = n
+        for server in range(n):
             delay = next_delay(mail)
             if delay > 0.0:
-                post(mail, at + delay, server, ANNOUNCED, 0)
+                post(mail, at + delay, k * n + server, ANNOUNCED, 0)
             else:
-                answer(world, mail, server, at)
+                answer(world, mail, k * n + server, server, at)
 
-    def arrive(world, mail, at):
-        server = send(world)
-        if server < 0:
-            return server
-        m = say_start(world, server, known(world, mail, server))
+    def told_start(world, mail, k, server, at):
+        pair = k * world.length.size + server
+        m = say_start(world, server, known(world, mail, pair))
         if m > 0:
             world.count[JOIN] += 1
-            speak(world, mail, server, TOLD, m, at)
-        if learns and mail.counts[AWAITED] == 0:
+            speak(world, mail, pair, server, TOLD, m, at)
+
+    def told_finish(world, mail, k, server, at):
+        pair = k * world.length.size + server
+        m = say_finish(world, server, known(world, mail, pair))
+        if m > 0:
+            world.count[LEAVE] += 1
+            speak(world, mail, pair, server, TOLD, m, at)
+
+    def updated(world, mail, k, server, at):
+        pair = k * world.length.size + server
+        m = say_state(world, server, known(world, mail, pair))
+        if m > 0:
+            world.count[UPDATE] += 1
+            speak(world, mail, pair, server, TOLD, m, at)
+
+    def learned(world, mail, k, at):
+        if learns and mail.awaited[U(k)] == 0:
             before = world.announcement[0]
             if learn(world) != before and announces:
-                announce(world, mail, at)
+                announce(world, mail, k, at)
+
+    # From here on it may be that of several.
+    if several:
+
+        def count(world):
+            return world.at.size
+
+        def turn(world):
+            return world.whose[0]
+
+        def dispatcher(world, k):
+            return one(world, k)
+
+        def apart(world, pair):
+            return divmod(pair, world.length.size)
+
+    else:
+
+        def count(world):
+            return 1
+
+        def turn(world):
+            return 0
+
+        def dispatcher(world, k):
+            return world
+
+        def apart(world, pair):
+            return 0, pair
+
+    def arrive(world, mail, at):
+        k = turn(world)
+        mine = dispatcher(world, k)
+        server = send(mine)
+        if server < 0:
+            return server
+        for j in range(count(world)):
+            told_start(dispatcher(world, j), mail, j, server, at)
+        learned(mine, mail, k, at)
         return server
 
     def depart(world, mail, server, at):
-        left(world, server)
-        m = say_finish(world, server, known(world, mail, server))
-        if m > 0:
-            world.count[LEAVE] += 1
-            speak(world, mail, server, TOLD, m, at)
+        world.length[server] -= 1
+        for j in range(count(world)):
+            told_finish(dispatcher(world, j), mail, j, server, at)
 
     def update(world, mail, server, at):
-        m = say_state(world, server, known(world, mail, server))
-        if m > 0:
-            world.count[UPDATE] += 1
-            speak(world, mail, server, TOLD, m, at)
+        for j in range(count(world)):
+            updated(dispatcher(world, j), mail, j, server, at)
 
     def deliver(world, mail, at):
         letter = take_first(mail)
-        server, kind = np.int64(mail.server[U(letter)]), np.int64(mail.kind[U(letter)])
+        pair, kind = np.int64(mail.server[U(letter)]), np.int64(mail.kind[U(letter)])
+        k, server = apart(world, pair)
+        mine = dispatcher(world, k)
         if kind == ANNOUNCED:
-            answer(world, mail, server, at)
+            answer(mine, mail, pair, server, at)
         else:
-            receive(world, mail, server, kind, mail.promise[U(letter)])
+            receive(mine, mail, pair, server, kind, mail.promise[U(letter)])
 
     return MailSteps(arrive, depart, update, deliver)

@@ -29,9 +29,10 @@ import numpy as np
 
 from ..compile import give_back, kernel, near, nearby
 from ..policies.base import Policy
+from ..policies.dispatchers import steps_of
 from ..policies.levels import MOST_LEVELS
 from ..policies.spec import PolicySpec
-from ..policies.steps import OUT_OF_RANGE, make_known_steps, make_steps
+from ..policies.steps import OUT_OF_RANGE, make_known_steps
 from ..rng import ARRIVALS_SEED, CLOCK_SEED, exponential, make_rng, uniform
 from ..scenario import Scenario
 from .curved import make_curved, make_shared_tasks, more_stamps
@@ -111,10 +112,10 @@ def make_memoryless(policy: Policy, switches: Switches, known: bool = False) -> 
     together (the largest rate where it changes, see inflow.py); it returns why it came back:
     REACHED, or what must grow outside before the next call.
     """
-    queue, limited, unequal, varying, batched = switches
-    arrive, depart, *_ = make_steps(policy, limited)
+    queue, limited, unequal, varying, batched, several = switches
+    arrive, depart, *_ = steps_of(policy, several, limited)
     learns, clocked = policy.learns, policy.clock is not None
-    tick = make_tick(policy, limited) if clocked else no_tick
+    tick = make_tick(policy, limited, several) if clocked else no_tick
     arrive_known, depart_known = make_known_steps(policy) if known else (None, None)
 
     def memoryless(world, tasks, tally, rate, workers, until, most):
@@ -278,6 +279,7 @@ def knows_all(scenario: Scenario, policy: Policy, lengths: np.ndarray) -> bool:
     servers = scenario.servers
     plain = servers.discipline == "pool" and servers.identical and servers.limit is None
     most = max(float(lengths.max()), scenario.offered_load()[2])
+    plain = plain and not scenario.dispatchers.several
     return policy.knows is not None and plain and lengths.size >= MANY and most < MOST_LEVELS / 2
 
 
@@ -391,8 +393,9 @@ class MemorylessDriver(Driver):
         flow, batch = scenario.flow, scenario.batch
         assert flow is not None
         switches = Switches(
-            self.queue, self.limited, self.speeds is not None, flow.changes, batch is not None
-        )
+            self.queue, self.limited, self.speeds is not None, flow.changes, batch is not None,
+            self.several is not None,
+        )  # fmt: skip
         rng = make_rng(self.streams[ARRIVALS_SEED])
         if scenario.servers.discipline == "ps":
             self.kernel = make_curved(spec.policy, switches)
@@ -410,7 +413,7 @@ class MemorylessDriver(Driver):
         clock, params = self.spec.policy.clock, dict(self.spec.params)
         if clock is None:
             return None
-        asked = params.get("mode", "pull") == "push"
+        asked = int(params.get("mode", "pull") == "push") * self.scenario.dispatchers.count
         rng = make_rng(self.streams[CLOCK_SEED])
         return make_ticks(clock, 1 / params["delta"], asked, self.lengths.size, rng)
 

@@ -118,6 +118,11 @@ def pick_kernel(scenario: Scenario, wanted: str = "auto", specs: Sequence[Policy
             f"policy '{sized[0]}' must observe the work left, which is no time where the speed of "
             "a server depends on how many share it; remove servers.curve"
         )
+    if sized and scenario.dispatchers.own:
+        raise PolicyMismatch(
+            f"policy '{sized[0]}' must observe the work left at a server, which dispatchers that "
+            'hear = "own" do not know; let them hear = "all"'
+        )
     if name == "memoryless" and sized:
         raise PolicyMismatch(
             f"policy '{sized[0]}' must observe sizes, which the memoryless kernel does not know; "
@@ -137,6 +142,8 @@ def uncounted(scenario: Scenario) -> str | None:
         return "exponential service and Poisson arrivals; use events"
     if scenario.messages.law is not None or scenario.servers.queue:
         return "messages that take no time and no queue at the dispatcher; use events"
+    if scenario.dispatchers.several:
+        return "one dispatcher; use memoryless or events"
     if not scenario.servers.identical:
         return "servers that are alike, without speeds; use memoryless"
     assert scenario.flow is not None
@@ -188,6 +195,8 @@ def _not_memoryless(scenario: Scenario) -> str | None:
         return "keeps no queue at the dispatcher"
     if scenario.messages.law is not None:
         return "does not know messages that take time"
+    if scenario.dispatchers.own:
+        return "does not know which dispatcher sent a task"
     return None
 
 

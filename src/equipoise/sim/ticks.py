@@ -30,13 +30,13 @@ class Ticks(NamedTuple):
     next: np.ndarray  # float64[1], s; inf without a clock
     number: np.ndarray  # int64[1], of the next tick, from 1
     period: float  # s, T
-    asked: bool  # whether the dispatcher asks for each update: a message more
+    asked: int  # messages with which the dispatchers ask for each update
     rng: np.ndarray  # uint64[4]
 
 
-def make_ticks(clock: Clock, period: float, asked: bool, servers: int, rng: np.ndarray) -> Ticks:
+def make_ticks(clock: Clock, period: float, asked: int, servers: int, rng: np.ndarray) -> Ticks:
     """Return a clock that stands at 0; `period` is the time between two updates of a server, s."""
-    ticks = Ticks(np.zeros(1), np.zeros(1, np.int64), period, asked, rng)
+    ticks = Ticks(np.zeros(1), np.zeros(1, np.int64), period, int(asked), rng)
     wind(ticks, 0.0, clock.together, clock.regular, servers)
     return ticks
 
