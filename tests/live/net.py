@@ -5,6 +5,7 @@ for the truth gets it from the agents' own counts of tasks, and from what the ne
 """
 
 import heapq
+import json
 import itertools
 import random
 
@@ -101,6 +102,7 @@ class Wire:
         self.link = self.talk = None
         self.record = []  # lines of the agent
         self.sent = itertools.count()
+        self.newest, self.promise = 0, None  # of what was delivered: sequence, and m - received
         host.wires.append(self)
         self.talk = side.hearing.opened(host.name, self, net.now)
 
@@ -115,11 +117,14 @@ class Wire:
             return
         said = of_dispatcher(data.rstrip(b"\n"))
         if isinstance(said, Hello):
+            if replays := self.faults.get("replay"):  # a cache on the way: it answers for the agent
+                for i, old in enumerate(replays.pop()):
+                    self.net.after(0.1 * i, self._deliver, old)
+                self.net.after(0.1 * i + 0.1, self.close)
+                return
             self.link = self.host.agent.hello(said, self._send, self.close)
-            for old in self.faults.pop("replay", ()):  # a cache on the way: an older answer
-                self._deliver(old)
             self._beat()
-        else:
+        elif self.link is not None:
             self.link.take(said)
 
     def _beat(self):
@@ -150,12 +155,20 @@ class Wire:
     def _delay(self):
         return self.faults.get("delay", 0.0) + self.net.luck.random() * self.faults.get("jitter", 0)
 
-    def _deliver(self, data):
-        if not self.open and not self.faults.get("late"):
+    def _deliver(self, data, again=False):
+        if not self.open and self.faults.get("late") and not again:
+            self.net.after(1.0, self._deliver, data, True)
+            return
+        if not self.open and not again:
             return
         self.last = self.net.now
         if self.talk is None:
             return
+        if self.open and b'"m"' in data:
+            found = json.loads(data)
+            if found["sequence"] > self.newest:
+                self.newest = found["sequence"]
+                self.promise = found["m"] - found["received"] if found["m"] else self.promise
         try:
             self.side.hearing.line(self.talk, data, self.net.now, self.net.now)
         except WireError as error:
@@ -266,7 +279,7 @@ class Job:
     def _abort(self):
         """The client leaves: a task on its way never comes, one that is there goes on."""
         if self.state in ("going", "there"):
-            self._end(came=False)
+            self._end(came=False, stays=True)
 
     def died(self, told):
         if self.state == "there" and told:
@@ -274,11 +287,11 @@ class Job:
         elif self.state == "there":
             self.net.after(15.0, self._abort)  # the dispatcher's patience
 
-    def _end(self, *, came):
+    def _end(self, *, came, stays=False):
         self.state = "over"
         self.side.jobs.discard(self)
         if self.side.alive:
-            self.side.hearing.ended(self.slot, came=came)
+            self.side.hearing.ended(self.slot, came=came, stays=stays)
 
 
 def beliefs(core):
@@ -326,5 +339,8 @@ def never_below(net, side):
             server = side.core.server(name)
             assert server.slots >= 0
             assert server.sent >= ear.received >= 0
+            wire = side.wires.get(name)
+            if wire and wire.open and wire.promise is not None and not ear.unheard:
+                assert server.promise == wire.promise, f"{name}: not the newest that was heard"
 
     return check

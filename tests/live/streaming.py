@@ -20,6 +20,7 @@ class Ear:
     def __init__(self, reader, writer):
         self.reader, self.writer = reader, writer
         self.lines, self.beats, self.ended = [], 0, asyncio.Event()
+        self.whole = False  # it was ended, not cut
         self.task = asyncio.create_task(self._read())
 
     def say(self, said):
@@ -46,6 +47,7 @@ class Ear:
                 size = int((await self.reader.readuntil(b"\r\n"))[:-2], 16)
                 held += (await self.reader.readexactly(size + 2))[:-2]
                 if not size:
+                    self.whole = True
                     return
                 *whole, held = held.split(b"\n")
                 for text in whole:

@@ -13,6 +13,7 @@ from equipoise.errors import EquipoiseError
 from equipoise.live import agent as agent_module
 from equipoise.live.agent import AgentMiddleware
 from equipoise.live.wire import PATH, Ask, Message, Welcome, line, of_agent
+from examples.live.agent_app import app as example
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"x-own", b"1")]}
 BODY = {"type": "http.response.body", "body": b"yes"}
@@ -306,7 +307,7 @@ def test_an_applications_life_passes_and_its_end_ends_the_streams():
         await settle()
         assert not stream.task.done()
         life.said.put_nowait({"type": "lifespan.shutdown"})
-        await asyncio.wait_for(asyncio.gather(life.task, stream.task), 5)
+        await asyncio.wait_for(asyncio.gather(life.task, stream.task), 3)
 
         assert heard == ["lifespan.startup", "lifespan.shutdown"]
         assert [message["type"] for message in life.sent] == [
@@ -536,7 +537,7 @@ async def served(app, **config):
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:
         server.should_exit = True
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, 3)  # not by the silence of whoever listens
 
 
 @pytest.mark.parametrize("http", ["httptools", "h11"])
@@ -640,5 +641,21 @@ def test_under_uvicorn_the_limit_holds_whatever_is_sent():
         assert len(taken) == middle.agent.count
         assert {answer.field("equipoise-refused") for answer in refused} == {"full"}
         assert middle.agent.length == 0
+
+    run(scenario())
+
+
+def test_the_example_answers_and_listens():
+    async def scenario():
+        async with served(example) as port:
+            ear = await listen(port, hello("jiq"))
+            talk = Talk(*await asyncio.open_connection("127.0.0.1", port))
+            answer = await talk.get("/", "Equipoise-Task: d.1 1")
+            assert (answer.status, answer.body) == (200, b"done\n")
+            assert answer.field("endpoint-load-metrics").startswith("TEXT application_utilization")
+            assert await ear.messages(2) == [(1, 0, "answer"), (1, 1, "leave")]
+            assert ear.lines[0].limit == 20
+            await talk.end()
+            await ear.close()
 
     run(scenario())

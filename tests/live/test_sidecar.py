@@ -202,6 +202,18 @@ def test_what_is_refused_for_its_form_leaves_nothing_behind():
     run(scenario())
 
 
+def test_a_bad_head_after_a_good_one_is_no_second_end():
+    async def scenario():
+        async with stage() as scene:
+            other, talk = await scene.talk(), await scene.talk()
+            assert (await talk.get()).status == 200
+            assert (await talk.ask(b"what\r\n\r\n")).status == 400
+            assert (await other.get()).status == 200
+            assert scene.agent.spurious == 0
+
+    run(scenario())
+
+
 def test_the_stream_is_not_on_the_address_of_the_tasks_nor_tasks_on_that_of_the_stream():
     async def scenario():
         async with stage() as scene:
@@ -314,7 +326,8 @@ def test_while_it_drains_dispatchers_hear_of_what_ends():
             assert (await asked).status == 200
             assert cut == 0
             assert (await ear.messages(2))[-1] == (1, 1, "leave")
-            await asyncio.wait_for(ear.ended.wait(), 5)
+            await asyncio.wait_for(ear.ended.wait(), 3)
+            assert ear.whole
             await ear.close()
 
     run(scenario())

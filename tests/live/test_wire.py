@@ -34,14 +34,14 @@ period = st.none() | st.floats(1e-9, 1e8)
 OF_AGENTS = [
     st.builds(Welcome, words, name, st.none() | whole, seconds),
     st.builds(Message, whole, whole, whole, st.sampled_from(KINDS), whole),
-    st.builds(Beat),
+    st.builds(Beat, whole),
 ]
 OF_DISPATCHERS = [
     st.builds(Hello, words, name, words, params, whole, period, seconds),
     st.builds(Announce, whole, whole),
     st.builds(Over, st.lists(whole, max_size=MOST_OVER).map(tuple)),
     st.builds(Ask),
-    st.builds(Beat),
+    st.just(Beat()),
 ]
 KEYS = ("hello", "m", "received", "sequence", "kind", "number", "beat", "announce", "over", "ask")
 KEYS += ("version", "generation", "dispatcher", "policy", "params", "announcement", "period")

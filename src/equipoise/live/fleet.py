@@ -224,7 +224,8 @@ class Fleet:
         if self.hearing is None:
             released = self.core.finished(slot)
         else:
-            released = self.hearing.ended(slot, came=outcome in CAME)
+            lost = outcome == "upstream_error"  # by the server; else it may not have noticed yet
+            released = self.hearing.ended(slot, came=outcome in CAME, stays=not lost)
         if not released or backend is None:
             return
         backend.outcomes[outcome] += 1

@@ -101,8 +101,8 @@ class Ear:
         self.task = f"{TASK}: {dispatcher} ".encode()
         self.issued = 0  # the last number
         self.received = 0  # what it had received when it spoke last
-        self.over: dict[int, Slot] = {}  # to be said to be over
-        self.said: dict[int, Slot] = {}  # said, and said again on the next stream unless it shows
+        self.over: dict[int, Slot | None] = {}  # to be said to be over; a slot if it may be there
+        self.said: dict[int, Slot | None] = {}  # said, and again on the next stream unless it shows
 
     def __repr__(self) -> str:
         return f"<agent of {self.name}, {self.state}>"
@@ -214,24 +214,29 @@ class Hearing:
             self._pending = ear, number, self.core.world
         return b"%b%d\r\n" % (ear.task, number)
 
-    def ended(self, slot: Slot, *, came: bool) -> bool:
+    def ended(self, slot: Slot, *, came: bool, stays: bool = False) -> bool:
         """Release the slot of a task; False if it was released before.
 
-        `came`: the server has certainly received it. A task that was never written, `came` or not,
-        has not reached it.
+        Parameters
+        ----------
+        came
+            The server has certainly received it. A task that was never written has not reached it,
+            whatever this says.
+        stays
+            The server may be working on it still: it was left alone, not lost there.
         """
         ear = self.ears.get(slot.server.name)
         if ear is None:
             return self.core.finished(slot)
         number = ear.out.pop(slot, None)
-        if number is None and (came or slot not in ear.carried):
+        if number is None and not (stays and slot in ear.carried):
             ear.carried.pop(slot, None)
             return self.core.not_sent(slot)
         released = self.core.finished(slot)
         if number is None:
             ear.carried[slot] = self.core.now + self.unheard  # it may be running there
         elif number and not came:
-            self._settle(ear, number, slot)
+            self._settle(ear, number, slot if stays else None)
         if self._pending is not None:
             self.learn()
         return released
@@ -458,9 +463,13 @@ class Hearing:
 
     def _begin(self, ear: Ear) -> None:
         self._lives += 1
+        self._remember(ear)
+        ear.begin(f"{self.name}.{self._lives}")
+
+    def _remember(self, ear: Ear) -> None:
+        """So that nobody speaks for an agent that is gone."""
         if ear.generation is not None:
             ear.past.append(ear.generation)
-        ear.begin(f"{self.name}.{self._lives}")
 
     def _lose(self, ear: Ear) -> None:
         """There is no stream any more."""
@@ -471,9 +480,8 @@ class Hearing:
     def _renew(self, ear: Ear, why: str) -> None:
         """The agent has lost count: begin anew, on a new stream."""
         self.restarts += 1
-        # what is over may still be running there
-        slots = [*ear.out, *ear.over.values(), *ear.said.values()]
-        ear.carried.update(dict.fromkeys(slots, self.core.now + self.unheard))
+        left = [slot for slot in (*ear.over.values(), *ear.said.values()) if slot is not None]
+        ear.carried.update(dict.fromkeys([*ear.out, *left], self.core.now + self.unheard))
         ear.out.clear()
         self.core.restarted(ear.name, ended=sum(slot.released for slot in ear.carried))
         self._begin(ear)
@@ -483,8 +491,11 @@ class Hearing:
         if talk is not None:
             talk.mouth.close(why)
 
-    def _settle(self, ear: Ear, number: int, slot: Slot) -> None:
-        """Nobody knows whether this task came, and it will not come any more."""
+    def _settle(self, ear: Ear, number: int, slot: Slot | None) -> None:
+        """Nobody knows whether this task came, and it will not come any more.
+
+        Its slot is given if the server may be working on it.
+        """
         ear.over[number] = slot
         self._flush(ear)
         if len(ear.said) + len(ear.over) > MOST_UNSETTLED:

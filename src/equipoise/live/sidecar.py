@@ -23,7 +23,7 @@ from typing import Any
 
 from ..errors import ConfigError, EquipoiseError
 from .admin import Admin, Answer, as_json
-from .agent import Agent, NotWelcome, Stream
+from .agent import ENDING, Agent, NotWelcome, Stream
 from .config import split_address
 from .core import Server, Slot
 from .dispatch import Exchange, Outcome
@@ -205,6 +205,12 @@ class Desk(Admin):
         super().__init__(pages)
         self.agent = agent
 
+    async def close(self) -> None:
+        """Stop listening; streams that have been told to end may say so first."""
+        if self._talking:
+            await asyncio.wait(self._talking, timeout=ENDING)
+        await super().close()
+
     async def _serve(
         self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
@@ -233,7 +239,7 @@ class Desk(Admin):
         finally:
             assert stream.link is not None
             stream.link.close()
-        async with asyncio.timeout(1.0):
+        async with asyncio.timeout(ENDING):
             writer.write(b"0\r\n\r\n")
             writer.close()
             await writer.wait_closed()
@@ -287,6 +293,7 @@ class Sidecar:
             head=256 * 1024,  # a head that the dispatcher took is taken here: it counts as received
             target=64 * 1024,
             body=1 << 50,
+            connections=1 << 20,
             queue=settings.queue,
             first_byte_timeout=_DAY,
             idle_timeout=_DAY,
@@ -328,7 +335,6 @@ class Sidecar:
         """
         cut = await self.proxy.drain(self.settings.drain if deadline is None else deadline)
         self.agent.close()
-        await asyncio.sleep(0)  # let the streams end by themselves
         await self.desk.close()
         return cut
 

@@ -431,8 +431,7 @@ class Agent:
     def left(self, link: Link) -> None:
         """Forget a stream that has ended; called by `Link.close`."""
         self._links = tuple(each for each in self._links if each is not link)
-        if link.record.link is link:
-            link.record.link = None
+        link.record.link = None
 
     def overfull(self, record: Record) -> bool:
         """Give a dispatcher up whose numbers have too many gaps; whether that was so.

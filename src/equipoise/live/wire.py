@@ -255,7 +255,7 @@ def _name(found: Mapping[str, Any], key: str) -> str:
 
 def _said(value: object) -> str:
     """Say a value of whatever kind briefly, in one line."""
-    if isinstance(value, list | dict):  # deep ones cannot be written
+    if isinstance(value, list | dict):  # however long and deep
         return f"a {type(value).__name__}"
     return value if isinstance(value, str) and _NAME.fullmatch(value) else ascii(value)[:80]
 
