@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 CONNECTIONS = 64  # opened beforehand; more when all are busy
 PATIENCE = 30.0  # s for what is under way at the end
@@ -20,7 +20,8 @@ class Request(NamedTuple):
     status: int
     service: float  # s, as the server said; 0 where it did not
     mean: float  # s, that of the server, likewise
-    server: str = ""  # its name, likewise
+    wait: float  # s, before the server began, likewise
+    server: str  # its name, likewise
 
 
 def poisson(rate: float, duration: float, seed: int) -> list[float]:
@@ -55,9 +56,11 @@ class Connection(asyncio.Protocol):
         if len(body) < int(fields[b"content-length"]):
             return
         self.had = b""
-        service, mean = fields.get(b"x-service", b"0"), fields.get(b"x-mean", b"0")
-        name = fields.get(b"x-server", b"").decode("latin-1")
-        self.load.answered(self, int(lines[0].split()[1]), float(service), float(mean), name)
+        service, mean, wait = (
+            float(fields.get(name, b"0")) for name in (b"x-service", b"x-mean", b"x-wait")
+        )
+        server = fields.get(b"x-server", b"").decode("latin-1")
+        self.load.answered(self, int(lines[0].split()[1]), service, mean, wait, server)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.load.lost(self)
@@ -107,14 +110,10 @@ class Load:
         self.free, self.busy = [], set()
         return sorted(self.done)
 
-    def answered(
-        self, connection: Connection, status: int, service: float, mean: float, server: str
-    ) -> None:
-        """An answer has come whole."""
+    def answered(self, connection: Connection, status: int, *said: Any) -> None:
+        """An answer has come whole; the server said service, mean, wait and its name."""
         took = perf_counter() - connection.sent
-        self.done.append(
-            Request(connection.sent - self.began, took, status, service, mean, server)
-        )
+        self.done.append(Request(connection.sent - self.began, took, status, *said))
         self.busy.discard(connection)
         self.free.append(connection)
 

@@ -12,12 +12,13 @@ dispatchers, M processes of `equipoise serve`. What these know of each other's t
 The same tasks come in every run: their times, their dispatchers and how long they ask a server to
 work. When they really came and how long the servers really took is recorded, and the simulator
 replays that record behind M dispatchers that hear "all", messages taking as long as they did, or
-"own". Its mean, and the time of a request that needs no work, is the prediction.
+"own". So it predicts how long tasks wait at the servers. What a request takes besides, on its way
+and in the dispatcher, is measured and added to the prediction of its mean response: servers say how
+long each task waited and how long they worked on it.
 
 How long messages took is measured from the event at the server (a task has left, a clock has
-turned) to the policy that has heard of it, at the processes themselves (`noted.py`); the simulator
-is given the mean. Requests without work go through one more dispatcher, which knows no agents, at
-the rate of one of the M.
+turned) to the policy that has heard of it, by the clock of the machine (`noted.py`); the simulator
+is given the mean.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from equipoise.scenario import Scenario
 from equipoise.sim.run import RESPONDED, RESPONSES, Record, replicate
 
 from .demo import ROOT, started
-from .load import Load, Request
+from .load import Load
 
 SERVERS = 8
 MEAN = 0.020  # s
@@ -81,6 +82,7 @@ class Task(NamedTuple):
     dispatcher: int
     server: str
     service: float  # how long the server really took
+    wait: float  # at the server, before it began
     took: float  # from being sent to the answer's last byte
 
 
@@ -88,7 +90,6 @@ class Seen(NamedTuple):
     """What was recorded."""
 
     tasks: list[Task]
-    own: float  # mean time of a request without work, s
     delays: np.ndarray  # float64[messages], s
     messages: int  # that the dispatchers counted, all together
     trouble: list[str]  # what was not as it must be when all had ended; should be empty
@@ -100,9 +101,9 @@ class Result(NamedTuple):
     run: Run
     tasks: int
     measured: float  # mean time of a request
-    replayed: float  # mean of the simulator for the same tasks
-    own: float  # mean time of a request without work
+    waited: float  # mean time of a task at its server, before it began
     service: float  # mean time that the servers took
+    replayed: float  # mean of the simulator for the same tasks
     delay: float  # mean of a message's delay, 0 where there were none
     messages: float  # per task, counted at the dispatchers
     messages_replayed: float  # per task, in the simulator
@@ -110,9 +111,14 @@ class Result(NamedTuple):
     model_error: float  # its standard error
 
     @property
+    def besides(self) -> float:
+        """What a request takes that is neither waiting nor work at a server."""
+        return self.measured - self.waited - self.service
+
+    @property
     def predicted(self) -> float:
         """What the simulator says, and what a request takes besides."""
-        return self.replayed + self.own
+        return self.replayed + self.besides
 
     @property
     def error(self) -> float:
@@ -122,7 +128,7 @@ class Result(NamedTuple):
     @property
     def wait(self) -> float:
         """Mean time that tasks waited at servers, in service times."""
-        return (self.measured - self.own - self.service) / self.service
+        return self.waited / self.service
 
     @property
     def wait_predicted(self) -> float:
@@ -179,34 +185,30 @@ def given(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return times, work, streams[2].integers(0, run.dispatchers, count)
 
 
-async def loaded(run: Run, dispatchers: list[str], empty: str) -> tuple[list[Task], list[Request]]:
-    """Send the tasks, and requests without work; return those that were answered with 200."""
+async def loaded(run: Run, dispatchers: list[str]) -> list[Task]:
+    """Send the tasks to the dispatchers; return them as they were answered, all with 200."""
     times, work, whose = given(run)
     began = perf_counter() + AHEAD
-    loads = [_load(address, "/") for address in dispatchers]
-    sending = [
-        load.run(times[whose == k].tolist(), work[whose == k].tolist(), began=began)
-        for k, load in enumerate(loads)
-    ]
-    idle, alone = _load(empty, "/empty"), given(run._replace(seed=run.seed + 1))[0]
-    *found, without = await asyncio.gather(
-        *sending, idle.run(alone[:: run.dispatchers].tolist(), began=began)
+    loads = [_load(address) for address in dispatchers]
+    found = await asyncio.gather(
+        *(
+            load.run(times[whose == k].tolist(), work[whose == k].tolist(), began=began)
+            for k, load in enumerate(loads)
+        )
     )
-    if any(load.failed for load in (*loads, idle)):
-        raise SystemExit("error: a request was not answered")
-    if {task.status for some in (*found, without) for task in some} != {200}:
+    statuses = [task.status for some in found for task in some]
+    if any(load.failed for load in loads) or set(statuses) != {200}:
         raise SystemExit("error: not every request was answered with 200")
-    tasks = [
-        Task(one.sent, k, one.server, one.service, one.took)
+    return sorted(
+        Task(one.sent, k, one.server, one.service, one.wait, one.took)
         for k, some in enumerate(found)
         for one in some
-    ]
-    return sorted(tasks), without
+    )
 
 
-def _load(address: str, path: str) -> Load:
+def _load(address: str) -> Load:
     host, _, port = address.rpartition(":")
-    return Load(host, int(port), path)
+    return Load(host, int(port), "/")
 
 
 def record(run: Run) -> Seen:
@@ -219,20 +221,16 @@ def record(run: Run) -> Seen:
             stack, [[*server, "--name", str(i), *agent] for i in range(SERVERS)], ROOT
         )
         servers = [[int(port) for port in line.split()] for line in lines]
-        commands = []
-        for k in range(run.dispatchers + 1):  # the last one is for requests without work
-            known = servers if k < run.dispatchers else [ports[:1] for ports in servers]
-            (folder / f"{k}.toml").write_text(configuration(run, known, k))
-            noted = run.agents and k < run.dispatchers
-            module = ["-m", "examples.live.noted"] if noted else ["-m", "equipoise", "serve"]
-            commands.append([*module, f"{k}.toml"])
-        lines = all_started(stack, commands, folder)
+        for k in range(run.dispatchers):
+            (folder / f"{k}.toml").write_text(configuration(run, servers, k))
+        serve = ["-m", "examples.live.noted"] if run.agents else ["-m", "equipoise", "serve"]
+        lines = all_started(stack, [[*serve, f"{k}.toml"] for k in range(run.dispatchers)], folder)
         found = [line.split()[2].rstrip(",") for line in lines]
-        status = [line.rpartition("http://")[2].removesuffix("/status") for line in lines[:-1]]
+        status = [line.rpartition("http://")[2].removesuffix("/status") for line in lines]
         agents = [f"127.0.0.1:{ports[1]}" for ports in servers] if run.agents else []
 
         before = [asked(address, "status") for address in status]
-        tasks, empty = asyncio.run(loaded(run, found[:-1], found[-1]))
+        tasks = asyncio.run(loaded(run, found))
         sleep(0.3)  # the last messages are on their way
         after = [asked(address, "status") for address in status]
         heard = [asked(address, "heard") for address in status] if agents else []
@@ -241,7 +239,6 @@ def record(run: Run) -> Seen:
         trouble += wrong_agents([asked(address, "status") for address in agents], len(tasks))
     return Seen(
         tasks,
-        float(np.mean([one.took - one.service for one in empty])),
         delays(told, heard),
         sum(_messages(new) - _messages(old) for old, new in zip(before, after, strict=True)),
         trouble,
@@ -271,7 +268,7 @@ def wrong(status: list[dict[str, Any]], tasks: int) -> Iterator[str]:
         for server in one["servers"]:
             served += server["outcomes"]["ok"]
             if server["slots"] or server["length"]:
-                yield f"dispatcher {k} has {server['slots']} tasks at server {server['name']}"
+                yield f"dispatcher {k} still counts {server['slots']} at server {server['name']}"
             if server.get("agent", {"state": "open"})["state"] != "open":
                 yield f"dispatcher {k} does not hear server {server['name']}"
         dropped = one.get("agents", {"dropped": {}})["dropped"]
@@ -299,7 +296,7 @@ def write(tasks: list[Task], file: Path) -> None:
     """Write the record."""
     with file.open("w", newline="") as out:
         rows = csv.writer(out)
-        rows.writerow(["time", "dispatcher", "server", "service", "took"])
+        rows.writerow(["time", "dispatcher", "server", "service", "wait", "took"])
         rows.writerows(tasks)
 
 
@@ -378,10 +375,8 @@ def measure(run: Run, keep: Path | None = None) -> Result:
     return Result(
         run,
         len(seen.tasks),
-        float(np.mean([task.took for task in seen.tasks])),
+        *(float(np.mean([task[i] for task in seen.tasks])) for i in (-1, -2, -3)),
         replayed,
-        seen.own,
-        float(np.mean([task.service for task in seen.tasks])),
         delay,
         seen.messages / len(seen.tasks) if run.agents else 0.0,
         messages if run.agents else 0.0,
@@ -435,11 +430,10 @@ def main() -> None:
             measure(Run(dispatchers, knows, policy, given.duration, given.seed), given.keep)
         )
         print(row(results[-1]), flush=True)
-    own = np.mean([result.own for result in results])
+    besides = np.mean([result.besides for result in results]) * 1e3
     print(
-        "\npredicted  the same tasks in the simulator behind as many dispatchers, messages taking as"
-        f"\n           long as they did, and {own * 1e3:.2f} ms that a request takes which needs no"
-        " work"
+        "\npredicted  the same tasks in the simulator behind as many dispatchers, messages taking"
+        f"\n           as long as they did, and the {besides:.2f} ms that a request took besides"
         "\nmodel      what a run without end would give where nothing else takes time"
     )
 

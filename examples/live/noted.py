@@ -71,13 +71,12 @@ class Noted(Agent):
         return Answer("application/json", json.dumps(self.told))
 
 
-def note(service: Service) -> None:
-    """Have a dispatcher note when it heard each message."""
+def note(service: Service) -> list[tuple[str, int, float]]:
+    """Have a dispatcher with agents note when it heard each message; return the list."""
     heard: list[tuple[str, int, float]] = []
     service.admin.pages["/heard"] = lambda: Answer("application/json", json.dumps(heard))
     hearing = service.fleet.hearing
-    if hearing is None:
-        return
+    assert hearing is not None
     hear = hearing.line
 
     def noted(talk: Talk, text: bytes, now: float, wall: float) -> None:
@@ -87,6 +86,7 @@ def note(service: Service) -> None:
             heard.append((talk.ear.dispatcher, talk.sequence, perf_counter()))
 
     hearing.line = noted
+    return heard
 
 
 async def main(path: str) -> None:

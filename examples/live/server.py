@@ -4,8 +4,8 @@
 it prints. A GET is a task. `X-Service` tells how long it really took, s: from when it came, or the
 one before it had left, to when it left. That includes what the operating system adds to a sleep, so
 a replay of these times is a replay of what happened. `X-Mean` is the mean of that server. A task
-may say itself how long it takes, `X-Work`, s; then no time is drawn for it. With `--name` it is told
-which server did it, `X-Server`.
+may say itself how long it takes, `X-Work`, s; then no time is drawn for it. `X-Wait` is how long it
+waited here, s, and with `--name` it is told which server did it, `X-Server`.
 
 GET /empty asks for no work: it is answered after 5 ms, beside the tasks, and `X-Service` is all the
 time that it was here. The pause is there because answering after a sleep takes longer than
@@ -43,14 +43,16 @@ class Worker:
 
     def __init__(self, mean: float, seed: int, *, empty: bool = False) -> None:
         self.mean, self.coins, self.empty = mean, random.Random(seed), empty
-        self.tasks: queue.SimpleQueue[tuple[float, float | None, Connection]] = queue.SimpleQueue()
+        # when it came, how long it takes if that is said, and where the answer goes; None: no more
+        self.tasks: queue.SimpleQueue[tuple[float, float | None, Connection] | None]
+        self.tasks = queue.SimpleQueue()
         self.loop = asyncio.get_running_loop()
         threading.Thread(target=self._work, daemon=True).start()
 
     def _work(self) -> None:
         ended = 0.0
-        while True:
-            came, work, connection = self.tasks.get()
+        while (task := self.tasks.get()) is not None:
+            came, work, connection = task
             began = max(came, ended)
             if work is None:
                 work = PAUSE if self.empty else self.coins.expovariate(1 / self.mean)
@@ -59,7 +61,9 @@ class Worker:
             ended = perf_counter()
             took = ended - (came if self.empty else began)
             counted = not self.empty
-            self.loop.call_soon_threadsafe(connection.answer, took, ended if counted else None)
+            self.loop.call_soon_threadsafe(
+                connection.answer, began - came, took, ended if counted else None
+            )
 
 
 class Connection(asyncio.Protocol):
@@ -86,12 +90,12 @@ class Connection(asyncio.Protocol):
             work = WORK.search(head)
             self.worker.tasks.put((came, work and float(work[1]), self))
 
-    def answer(self, seconds: float, left: float | None) -> None:
+    def answer(self, waited: float, seconds: float, left: float | None) -> None:
         """Answer a task that took so long, and left then, if it is one that is counted."""
         if self.agent is not None and left is not None:
             self.agent.went(left)
         if not self.transport.is_closing():
-            service = b"X-Service: %.6f\r\n" % seconds
+            service = b"X-Service: %.6f\r\nX-Wait: %.6f\r\n" % (seconds, waited)
             self.transport.write(OK + service + self.fields + b"\r\n" + BODY)
 
 
