@@ -17,7 +17,7 @@ BENCH_STAMP := $(VENV)/.installed-bench
 PIP := $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check \
        --no-warn-script-location -c constraints.txt
 
-.PHONY: help demo demo-live test check verify bench bench-live docs lock clean
+.PHONY: help demo demo-live demo-many test check verify bench bench-live docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,9 @@ demo: $(STAMP) ## compare seven policies on one hour of a model server's traffic
 
 demo-live: $(STAMP) ## put five policies in front of four local servers, and predict what they do
 	@$(BIN)/python -m examples.live.demo
+
+demo-many: $(STAMP) ## put one, two and four dispatchers in front of eight servers that tell, or do not
+	@$(BIN)/python -m examples.live.many
 
 test: $(STAMP) ## run the tests, on two cores
 	@$(BIN)/python -m pytest -n 2

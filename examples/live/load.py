@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 from time import perf_counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 CONNECTIONS = 64  # opened beforehand; more when all are busy
 PATIENCE = 30.0  # s for what is under way at the end
@@ -20,6 +20,8 @@ class Request(NamedTuple):
     status: int
     service: float  # s, as the server said; 0 where it did not
     mean: float  # s, that of the server, likewise
+    wait: float  # s, before the server began, likewise
+    server: str  # its name, likewise
 
 
 def poisson(rate: float, duration: float, seed: int) -> list[float]:
@@ -54,8 +56,11 @@ class Connection(asyncio.Protocol):
         if len(body) < int(fields[b"content-length"]):
             return
         self.had = b""
-        service, mean = fields.get(b"x-service", b"0"), fields.get(b"x-mean", b"0")
-        self.load.answered(self, int(lines[0].split()[1]), float(service), float(mean))
+        service, mean, wait = (
+            float(fields.get(name, b"0")) for name in (b"x-service", b"x-mean", b"x-wait")
+        )
+        server = fields.get(b"x-server", b"").decode("latin-1")
+        self.load.answered(self, int(lines[0].split()[1]), service, mean, wait, server)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.load.lost(self)
@@ -66,24 +71,36 @@ class Load:
 
     def __init__(self, host: str, port: int, path: str) -> None:
         self.host, self.port = host, port
-        self.request = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode()
+        self.request = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n".encode()
         self.free: list[Connection] = []
         self.busy: set[Connection] = set()
         self.done: list[Request] = []
         self.failed = 0
 
-    async def run(self, times: Sequence[float]) -> list[Request]:
-        """Send a request at each of the times, s; return those that were answered, as sent."""
+    async def run(
+        self, times: Sequence[float], work: Sequence[float] = (), *, began: float | None = None
+    ) -> list[Request]:
+        """Send a request at each of the times, s; return those that were answered, as sent.
+
+        Parameters
+        ----------
+        work
+            What each of them says that it takes, s; left out, they say nothing.
+        began
+            When the times begin, on the clock of `perf_counter`; when connections are there if left
+            out.
+        """
         for _ in range(CONNECTIONS):
             self.free.append(await self._connect())
-        self.began = perf_counter()
-        for at in times:
+        self.began = perf_counter() if began is None else began
+        for i, at in enumerate(times):
             wait = at - (perf_counter() - self.began)
             if wait > 0:
                 await asyncio.sleep(wait)
             connection = self.free.pop() if self.free else await self._connect()
             self.busy.add(connection)
-            connection.send(self.request)
+            field = f"X-Work: {work[i]!r}\r\n".encode() if work else b""
+            connection.send(b"%b%b\r\n" % (self.request, field))
         end = perf_counter() + PATIENCE
         while self.busy and perf_counter() < end:
             await asyncio.sleep(0.01)
@@ -93,10 +110,10 @@ class Load:
         self.free, self.busy = [], set()
         return sorted(self.done)
 
-    def answered(self, connection: Connection, status: int, service: float, mean: float) -> None:
-        """An answer has come whole."""
+    def answered(self, connection: Connection, status: int, *said: Any) -> None:
+        """An answer has come whole; the server said service, mean, wait and its name."""
         took = perf_counter() - connection.sent
-        self.done.append(Request(connection.sent - self.began, took, status, service, mean))
+        self.done.append(Request(connection.sent - self.began, took, status, *said))
         self.busy.discard(connection)
         self.free.append(connection)
 
