@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
@@ -33,9 +33,9 @@ class Answer(NamedTuple):
 
 
 class Admin:
-    """Serves pages by their path; each is a function without arguments."""
+    """Serves pages by their path; each is a function without arguments, or a coroutine's."""
 
-    def __init__(self, pages: Mapping[str, Callable[[], Answer]]) -> None:
+    def __init__(self, pages: Mapping[str, Callable[[], Answer | Awaitable[Answer]]]) -> None:
         self.pages = dict(pages)
         self._server: asyncio.Server | None = None
         self._talking: set[asyncio.Task[None]] = set()
@@ -78,6 +78,8 @@ class Admin:
                 head = await reader.readuntil(b"\r\n\r\n")
                 method, path = _request(head)
                 answer = self._answer(method, path)
+                if not isinstance(answer, Answer):
+                    answer = await answer
                 writer.write(_response(answer, method == "HEAD"))
                 await writer.drain()
                 writer.close()
@@ -88,7 +90,7 @@ class Admin:
             self._talking.discard(task)
             writer.transport.abort()
 
-    def _answer(self, method: str, path: str) -> Answer:
+    def _answer(self, method: str, path: str) -> Answer | Awaitable[Answer]:
         page = self.pages.get(path.partition("?")[0])
         if not method:
             return Answer("text/plain", "not an HTTP request\n", 400)
