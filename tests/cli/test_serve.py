@@ -344,6 +344,47 @@ def test_servers_are_changed_from_the_command_line(servers, dispatcher, run, tmp
     assert "no such socket; a dispatcher makes it" in answer.err
 
 
+def test_workers_end_when_their_parent_is_killed_and_finish_what_is_under_way(servers, dispatcher):
+    made = servers("a")
+    process, line, port, admin = dispatcher(ports(made), text="workers = 2\n" + CONFIG)
+    assert "threshold(level=1), 2 workers; status" in line
+    pids = [worker["pid"] for worker in json.loads(get(admin, "/status")[1])["workers"]]
+    assert len(set(pids)) == 2
+    slow = []
+    waiting = threading.Thread(target=lambda: slow.append(get(port, "/slow")))
+    waiting.start()
+    assert made["a"].asked.acquire(timeout=20)
+
+    process.kill()
+    process.wait(20)
+    until(lambda: refuses(port))
+    made["a"].go.set()
+    waiting.join(20)
+
+    assert slow[0][0] == 200
+    until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), 20)
+
+
+def test_workers_drain_at_a_signal_and_reopen_the_log_at_another(servers, dispatcher, tmp_path):
+    made = servers("a")
+    process, _, port, _ = dispatcher(ports(made), text="workers = 2\n" + CONFIG)
+    assert {get(port)[0] for _ in range(20)} == {200}
+    until(lambda: len((tmp_path / "access.log").read_text().splitlines()) == 20)
+    os.rename(tmp_path / "access.log", tmp_path / "moved.log")
+    process.send_signal(signal.SIGUSR1)
+    until((tmp_path / "access.log").exists)
+    time.sleep(0.3)  # for the second worker to have opened it too
+    assert {get(port)[0] for _ in range(10)} == {200}
+    process.send_signal(signal.SIGHUP)
+    assert process.stderr.readline()[9:] == "reloaded: nothing has changed\n"
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(20) == 0
+    assert process.stderr.read() == "stopping\n"
+    assert len((tmp_path / "moved.log").read_text().splitlines()) == 20
+    assert read_log(tmp_path / "access.log").account.used == 10
+
+
 # -- what it says before anything starts ---------------------------------------------------------
 
 

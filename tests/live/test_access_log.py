@@ -3,6 +3,8 @@
 import json
 import math
 import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -68,6 +70,34 @@ def test_what_is_written_is_read_as_it_was(tmp_path):
     assert [tasks.servers[s] for s in tasks.server] == [f"s{s}" for s in servers]
     assert set(tasks.status) == {200}
     assert set(tasks.size) == {12345}
+
+
+def test_lines_of_several_processes_do_not_get_mixed(tmp_path):
+    """Long lines, many at a time, from three processes that write to one file."""
+    code = (
+        "import sys\n"
+        "from equipoise.live.access_log import AccessLog\n"
+        "from equipoise.live.dispatch import Exchange\n"
+        "log = AccessLog(sys.argv[1], 10**6)\n"
+        "for i in range(3000):\n"
+        "    log(Exchange(1.7e9, 'x', 'GET', '/' + sys.argv[2] * (i % 900), 200, 0, i, 'a', 'ok',\n"
+        "                 0, 0.0, 0.1, 0.1, 0.1, 'id', ''))\n"
+        "log.close(60.0)\n"
+    )
+    path = tmp_path / "a.log"
+    writers = [
+        subprocess.Popen([sys.executable, "-c", code, str(path), letter]) for letter in "abc"
+    ]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for letter in "abc":
+        sizes = [
+            line["bytes_sent"] for line in lines
+            if line["path"] == "/" + letter * (line["bytes_sent"] % 900) and len(line["path"]) > 1
+        ]  # fmt: skip
+        assert sizes == [i for i in range(3000) if i % 900]
+    assert len(lines) == 9000
 
 
 def test_a_request_that_reached_no_server_is_read_as_such(tmp_path):

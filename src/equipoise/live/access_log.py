@@ -13,12 +13,13 @@ then lines go to the moved file.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +27,7 @@ from ..errors import EquipoiseError
 from .dispatch import Exchange
 
 BATCH = 1000  # records that are formatted and written together
+PIPE = 4096  # bytes that are written to a pipe as a whole
 PAUSE = 0.1  # s that the thread waits before it writes a few
 
 
@@ -96,7 +98,7 @@ class AccessLog:
         self._stamp = Stamps()
         self._wake = threading.Event()
         self._reopen = self._over = False
-        self._file: IO[str] | None = None
+        self._file: IO[Any] | None = None
         try:
             self._file = self._opened()
         except OSError as error:
@@ -128,10 +130,12 @@ class AccessLog:
 
     # -- in the thread ------------------------------------------------------------------------
 
-    def _opened(self) -> IO[str]:
+    def _opened(self) -> IO[Any]:
         if self.path == "-":
             return sys.stdout
-        return open(self.path, "a", encoding="utf-8")
+        # Not buffered: what is written together goes out in one call, whole lines, which the
+        # operating system puts at the end of the file whoever else writes there.
+        return open(self.path, "ab", buffering=0)
 
     def _run(self) -> None:
         while True:
@@ -156,8 +160,7 @@ class AccessLog:
         try:
             if self._file is None:
                 self._file = self._opened()
-            self._file.write("".join(lines))
-            self._file.flush()
+            _put(self._file, lines)
         except (OSError, ValueError) as error:
             self.dropped += len(lines)
             self.trouble = _said(error)
@@ -178,6 +181,24 @@ class AccessLog:
         if self._file is not None and self._file is not sys.stdout:
             with contextlib.suppress(OSError, ValueError):
                 self._file.close()
+
+
+def _put(file: IO[Any], lines: Sequence[str]) -> None:
+    """Write lines so that those of other processes do not come in between."""
+    if isinstance(file, io.RawIOBase):
+        data = memoryview("".join(lines).encode())
+        while data:  # once, unless the disk is full
+            data = data[file.write(data) :]
+        return
+    together: list[str] = []
+    for line in lines:  # a pipe takes so many bytes at once
+        if together and sum(map(len, together)) + len(line) > PIPE:
+            file.write("".join(together))
+            file.flush()
+            together = []
+        together.append(line)
+    file.write("".join(together))
+    file.flush()
 
 
 def _said(error: Any) -> str:

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ class Asked:
     answer: Callable[[Mapping[str, str]], Answer]
 
 
-Page = Callable[[], Answer] | Asked
+Page = Callable[[], Answer | Awaitable[Answer]] | Asked
 
 
 class Site(NamedTuple):
@@ -109,7 +109,11 @@ class Admin:
     ) -> None:
         """Answer one request, whose head has come."""
         method, path = _request(head)
-        await self._reply(writer, self._answer(method, path), head_only=method == "HEAD")
+        answer = self._answer(method, path)
+        if not isinstance(answer, Answer):
+            async with asyncio.timeout(PATIENCE):
+                answer = await answer
+        await self._reply(writer, answer, head_only=method == "HEAD")
 
     async def _reply(
         self, writer: asyncio.StreamWriter, answer: Answer, *, head_only: bool = False
@@ -121,7 +125,7 @@ class Admin:
             writer.close()
             await writer.wait_closed()
 
-    def _answer(self, method: str, path: str) -> Answer:
+    def _answer(self, method: str, path: str) -> Answer | Awaitable[Answer]:
         path, _, query = path.partition("?")
         page = self.pages.get(path)
         if not method:

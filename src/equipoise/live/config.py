@@ -331,6 +331,7 @@ class Config(Part):
     seed: Annotated[Whole, Field(ge=0)] | None = None  # of the policy's coins; else they differ
     mean_service: Seconds | None = None  # s; what a policy's clock counts in
     drain: Annotated[Number, Field(ge=0)] = 30.0  # s for what is under way when it is to stop
+    workers: Annotated[Whole, Field(ge=1, le=256)] = 1  # processes, each a dispatcher
     watch: bool = False  # take up the file when it has changed, as at SIGHUP
     health: HealthPart = Field(default_factory=HealthPart)
     limits: Annotated[dict[str, Any], BeforeValidator(_limits)] = Field(default_factory=dict)
@@ -360,7 +361,8 @@ class Config(Part):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Config:
-        wrong = [*self._twice(), *self._policy_mistakes(), *self._agent_mistakes()]
+        wrong = [*self._twice(), *self._policy_mistakes()]
+        wrong += [*self._agent_mistakes(), *self._too_small()]
         taken = self.admin is not None and self.admin.listen == self.listen
         if taken and not self.listen.endswith(":0"):
             what = f"{self.listen} is where requests are taken; choose another"
@@ -380,6 +382,12 @@ class Config(Part):
             elif names.setdefault(server.name, i) != i:
                 what = f"'{server.name}' is that of servers #{names[server.name] + 1}"
                 yield Mistake(("servers", i, "name"), what)
+
+    def _too_small(self) -> Iterable[Mistake]:
+        for i, server in enumerate(self.servers):
+            if server.limit is not None and server.limit < self.workers:
+                what = f"{server.limit} is less than workers = {self.workers}, among whom it is "
+                yield Mistake(("servers", i, "limit"), what + "shared out")
 
     def _policy_mistakes(self) -> Iterable[Mistake]:
         spec = self.spec
@@ -447,7 +455,11 @@ class Config(Part):
         if spec.written:
             try_plain(spec, len(self.servers))
         plural = "s" if len(self.servers) != 1 else ""
-        return f"would listen on {self.listen}, {len(self.servers)} server{plural}, {spec.label}"
+        workers = f", {self.workers} workers" if self.workers > 1 else ""
+        return (
+            f"would listen on {self.listen}, {len(self.servers)} server{plural}, {spec.label}"
+            f"{workers}"
+        )
 
     @property
     def spec(self) -> PolicySpec:

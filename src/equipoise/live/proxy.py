@@ -159,6 +159,7 @@ class Proxy:
             if tls is not None:
                 self.tls = tls
                 for one in [sock] if sock else await listening(host, port, backlog):
+                    one.listen(backlog)
                     self._servers.append(Listener(self, one))
             else:
                 where = {"sock": sock} if sock is not None else {"host": host, "port": port}

@@ -43,6 +43,7 @@ FIXED: tuple[tuple[str, Callable[[Config], object]], ...] = (
     ("admin.control", lambda config: config.admin and config.admin.control),
     ("[tls], whether it is there,", lambda config: None if config.tls is None else "there"),
     ("[agents]", lambda config: config.agents),
+    ("workers", lambda config: config.workers),
     ("seed", lambda config: config.seed),
 )
 LOOK = 1.0  # s between two looks at the file
@@ -101,7 +102,7 @@ class Reload:
     service
         What runs.
     path
-        The file; its last good state is `service.config`.
+        The file; its last good state is `service.config`. "" if there is none to read.
     """
 
     def __init__(self, service: Service, path: str | os.PathLike[str]) -> None:
@@ -116,15 +117,32 @@ class Reload:
         EquipoiseError
             A line for each mistake, told as events too; nothing has changed then.
         """
+        fleet = self.service.fleet
+        try:
+            new = Config.from_toml(self.path)
+        except EquipoiseError as error:
+            for line in str(error).splitlines():
+                fleet.note(f"not reloaded: {line}")
+            raise
+        return await self.take(new)
+
+    async def take(self, new: Config, *, told: bool = True) -> list[str]:
+        """Take up a configuration; return what was done, in lines, told as events if `told`.
+
+        Raises
+        ------
+        EquipoiseError
+            If it cannot be, a line for each reason; nothing has changed then.
+        """
         async with self._one:
             fleet = self.service.fleet
             try:
-                lines = await self._take(Config.from_toml(self.path))
+                lines = await self._take(new)
             except EquipoiseError as error:
-                for line in str(error).splitlines():
+                for line in str(error).splitlines() if told else ():
                     fleet.note(f"not reloaded: {line}")
                 raise
-            for line in lines:
+            for line in lines if told else ():
                 fleet.note(line)
             return lines
 
@@ -171,7 +189,7 @@ class Reload:
             done.append(f"the access log is {new.log.file}" if new.log else "no access log")
         if new.drain != old.drain:
             done.append(f"drain = {new.drain:g}")
-        service.config = _with(new, old)
+        service.config = kept(new, old)
         return [f"reloaded: {'; '.join(done) or 'nothing has changed'}", *said]
 
     def _check_somebody(self, servers: Changes, answers: Sequence[str]) -> None:
@@ -293,9 +311,9 @@ def _tried(spec: PolicySpec, servers: int) -> None:
     warm_up(spec)
 
 
-def _with(new: Config, old: Config) -> Config:
+def kept(new: Config, old: Config) -> Config:
     """Return the new configuration with what stays of the old one."""
-    stays: dict[str, Any] = {"listen": old.listen, "seed": old.seed}
+    stays: dict[str, Any] = {"listen": old.listen, "seed": old.seed, "workers": old.workers}
     if (old.tls is None) is not (new.tls is None):
         stays["tls"] = old.tls
     if old.admin is None or new.admin is None:

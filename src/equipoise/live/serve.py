@@ -11,10 +11,11 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +35,9 @@ from .reload import Reload, Watch
 from .streams import Streams
 from .tls import Tls
 
+if TYPE_CHECKING:
+    from .workers import ReloadAll, Workers
+
 ANSWERS = 1.0  # s that agents may take to tell their states before requests are taken
 TICK = 0.05  # s, how late the end of a penalty or of an ejection may be noticed
 Say = Callable[[str], None]
@@ -52,6 +56,8 @@ class Service:
         Checked already.
     path
         The file it was read from, to be read anew; None if there is none.
+    seed
+        Of the policy's coins, in place of the configuration's.
     on_event
         Called with each `Event` of the fleet.
     pages
@@ -65,6 +71,7 @@ class Service:
         pages: Callable[[Service], Site] | None = None,
         *,
         path: str | os.PathLike[str] | None = None,
+        seed: np.random.SeedSequence | None = None,
     ) -> None:
         require_live()
         self.config = config
@@ -73,13 +80,12 @@ class Service:
             try_plain(spec, len(config.servers))
         warm_up(spec, agents=config.agents is not None)
         self.log = AccessLog(config.log.file, config.log.most_waiting) if config.log else None
-        seed = np.random.SeedSequence().entropy if config.seed is None else config.seed
-        assert isinstance(seed, int)
+        coins: int | np.random.SeedSequence | None = config.seed if seed is None else seed
         self.fleet = Fleet(
             spec,
             config.backends(),
             config.health.rules(),
-            seed=seed,
+            seed=np.random.SeedSequence() if coins is None else coins,
             period=config.period,
             unheard=None if config.agents is None else config.agents.unheard,
             log=self.log,
@@ -102,8 +108,8 @@ class Service:
         self.admin = Admin({**self.site.pages, **own})
         self.tls = config.tls.load() if config.tls is not None else None
         self._warned = ""  # of the certificate
-        self.reload = None if path is None else Reload(self, path)
-        self.command = Commands(self, self.reload)
+        self.reload = Reload(self, path or "")
+        self.command = Commands(self, None if path is None else self.reload)
         self.control: Control | None = None
         self.address = self.admin_address = ("", 0)
         self._timer: asyncio.TimerHandle | None = None
@@ -111,13 +117,17 @@ class Service:
         self._closing: set[asyncio.Future[None]] = set()  # logs
         self.fleet.on_gone = self._gone
 
-    async def start(self, *, wait: bool = False) -> None:
+    async def start(
+        self, *, wait: bool = False, sockets: Sequence[socket.socket] | None = None
+    ) -> None:
         """Check the servers once, then listen.
 
         Parameters
         ----------
         wait
             Start even if no server answers yet.
+        sockets
+            To listen on, bound already; else what the configuration says.
 
         Raises
         ------
@@ -138,7 +148,12 @@ class Service:
                 if self.config.admin.control is not None:
                     self.control = Control(self.config.admin.control, self.command)
                     await self.control.start()
-            self.address = await self.proxy.start(*split_address(self.config.listen), tls=self.tls)
+            if sockets is None:
+                self.address = await self.proxy.start(
+                    *split_address(self.config.listen), tls=self.tls
+                )
+            for sock in sockets or ():
+                self.address = await self.proxy.start(sock=sock, tls=self.tls)
         except BaseException:
             await self.close_admin()
             await self.proxy.close()
@@ -238,6 +253,30 @@ class Service:
             text += f"; {seen}"
         return text
 
+    def troubles(self) -> list[str]:
+        """Return a line for each thing that is not as it should be."""
+        lines = [
+            f"server {name} is not up: {condition.why}"
+            for name, condition in self.fleet.health.of.items()
+            if condition.state is not State.UP
+        ]
+        if self.tls is not None and (warning := self.tls.warning()):
+            lines.append(warning)
+        return lines
+
+    async def under_way(self) -> int:
+        """Return how many requests are not answered yet."""
+        return self.proxy.figures().under_way
+
+    @property
+    def healthy(self) -> bool:
+        """Whether requests are taken and a server is up."""
+        return State.UP in self.fleet.health.states() and not self.proxy.draining
+
+    def metrics(self) -> str:
+        """Return what is counted, for Prometheus."""
+        return render(self.fleet, self.proxy.figures(), self.log, self.tls)
+
     # -- inside -------------------------------------------------------------------------------
 
     def _look_at_certificate(self) -> None:
@@ -286,13 +325,13 @@ class Service:
         self.site.tick()
 
     def _metrics(self) -> Answer:
-        return Answer(CONTENT_TYPE, render(self.fleet, self.proxy.figures(), self.log, self.tls))
+        return Answer(CONTENT_TYPE, self.metrics())
 
     def _status(self) -> Answer:
         return as_json(self.status())
 
     def _health(self) -> Answer:
-        good = State.UP in self.fleet.health.states() and not self.proxy.draining
+        good = self.healthy
         return Answer("text/plain", "ok\n" if good else "no\n", 200 if good else 503)
 
     def status(self) -> dict[str, Any]:
@@ -382,8 +421,8 @@ async def _serve(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    service = Service(config, happened, pages, path=path)
-    reloading = Reloading(service)
+    service = _made(config, happened, pages, path)
+    reloading = Reloading(service, path)
     loop.add_signal_handler(signal.SIGHUP, reloading.ask)
     loop.add_signal_handler(signal.SIGUSR1, service.reopen_log)
     starting = loop.create_task(service.start(wait=wait))
@@ -393,17 +432,14 @@ async def _serve(
         return 0
     await starting
     started = True
-    for name, condition in service.fleet.health.of.items():
-        if condition.state is not State.UP:
-            note(f"server {name} is not up: {condition.why}")
-    if service.tls is not None and (warning := service.tls.warning()):
-        note(warning)
+    for line in service.troubles():
+        note(line)
     say(service.line())
     reloading.start()
     await told.wait()
     await reloading.close()
-    under_way = service.proxy.figures().under_way
-    waits = f"; waiting at most {config.drain:g} s for {under_way} under way" if under_way else ""
+    under_way, drain = await service.under_way(), service.config.drain
+    waits = f"; waiting at most {drain:g} s for {under_way} under way" if under_way else ""
     stopping = loop.create_task(service.stop())
     note(f"stopping{waits}")
     if await _first(stopping, again) is not stopping:
@@ -413,11 +449,25 @@ async def _serve(
     return await stopping
 
 
+def _made(
+    config: Config,
+    happened: Callable[[Event], None],
+    pages: Callable[[Service], Site] | None,
+    path: str | os.PathLike[str] | None,
+) -> Service | Workers:
+    """Return what is to run: one dispatcher in this process, or several in their own."""
+    if config.workers == 1:
+        return Service(config, happened, pages, path=path)
+    from .workers import Workers
+
+    return Workers(config, happened, path=path)
+
+
 class Reloading:
     """Reloads a service at a signal, and where it is to, when the file has changed."""
 
-    def __init__(self, service: Service) -> None:
-        self.service, self.reload = service, service.reload
+    def __init__(self, service: Service | Workers, path: str | os.PathLike[str] | None) -> None:
+        self.service, self.reload = service, None if path is None else service.reload
         self._asked, self._running = False, False  # before it runs
         self._tasks: set[asyncio.Task[None]] = set()
         self._watch: Watch | None = None
@@ -448,7 +498,7 @@ class Reloading:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _reload(self, reload: Reload) -> None:
+    async def _reload(self, reload: Reload | ReloadAll) -> None:
         with contextlib.suppress(EquipoiseError):  # told as an event
             await reload()
 

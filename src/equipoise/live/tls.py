@@ -227,8 +227,12 @@ class Listener:
             proxy.not_shaken += 1
 
 
-async def listening(host: str, port: int, backlog: int = 1024) -> list[socket.socket]:
+async def listening(
+    host: str, port: int, backlog: int = 1024, *, reuse_port: bool = False, listen: bool = True
+) -> list[socket.socket]:
     """Return a socket for each address of a host that listens there, on one port.
+
+    `reuse_port`: other processes of this user may too. Without `listen` they are only bound.
 
     Raises
     ------
@@ -243,10 +247,13 @@ async def listening(host: str, port: int, backlog: int = 1024) -> list[socket.so
             made = socket.socket(family, socket.SOCK_STREAM)
             sockets.append(made)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if reuse_port:
+                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             if family == socket.AF_INET6:
                 made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             made.bind((place[0], port, *place[2:]))
-            made.listen(backlog)
+            if listen:
+                made.listen(backlog)
             port = made.getsockname()[1]  # the one that was free
     except BaseException:
         for made in sockets:
