@@ -75,14 +75,18 @@ class Service:
             try_plain(spec, len(config.servers))
         warm_up(spec)
         self.log = AccessLog(config.log.file, config.log.most_waiting) if config.log else None
-        if seed is None:
-            entropy = np.random.SeedSequence().entropy if config.seed is None else config.seed
-            assert isinstance(entropy, int)
+        coins: int | np.random.SeedSequence
+        if seed is not None:
+            coins = seed
+        elif config.seed is not None:
+            coins = config.seed
+        else:
+            coins = np.random.SeedSequence()
         self.fleet = Fleet(
             spec,
             config.backends(),
             config.health.rules(),
-            seed=entropy if seed is None else seed,
+            seed=coins,
             period=config.period,
             log=self.log,
             on_event=on_event,
