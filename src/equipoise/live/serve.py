@@ -80,12 +80,18 @@ class Service:
             try_plain(spec, len(config.servers))
         warm_up(spec, agents=config.agents is not None)
         self.log = AccessLog(config.log.file, config.log.most_waiting) if config.log else None
-        coins: int | np.random.SeedSequence | None = config.seed if seed is None else seed
+        coins: int | np.random.SeedSequence
+        if seed is not None:
+            coins = seed
+        elif config.seed is not None:
+            coins = config.seed
+        else:
+            coins = np.random.SeedSequence()
         self.fleet = Fleet(
             spec,
             config.backends(),
             config.health.rules(),
-            seed=np.random.SeedSequence() if coins is None else coins,
+            seed=coins,
             period=config.period,
             unheard=None if config.agents is None else config.agents.unheard,
             log=self.log,

@@ -647,13 +647,12 @@ class Workers:
     async def _is_ready(self, worker: Worker) -> None:
         assert worker.ready is not None
         assert worker.process is not None
-        ended = asyncio.ensure_future(worker.process.wait())
-        either: set[asyncio.Future[Any]] = {worker.ready, ended}
-        try:
-            await asyncio.wait(either, timeout=START, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            ended.cancel()
-        await asyncio.sleep(0)  # its last words may have come with its end
+        assert worker.talking is not None
+        some: set[asyncio.Future[Any]] = {worker.ready, worker.talking}
+        await asyncio.wait(some, timeout=START, return_when=asyncio.FIRST_COMPLETED)
+        if worker.talking.done():  # its last words have come by now
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(worker.process.wait(), GRACE)
         if worker.ready.done():
             worker.ready.result()
         elif worker.process.returncode is not None:
