@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compile import outline
+from ..compile import hurry, outline
 from ..policies.alias import NO_ALIAS, Alias, draw_alias, make_alias
 from ..policies.base import Policy
 from ..policies.steps import UPDATE, make_steps
 from ..rng import exponential
 from ..scenario import Batch, Flow
-from .ticks import turn, wind
+from .ticks import foresee_turn, turn, wind
 
 U = np.uintp
 START, BASE, SLOPE, AMPLITUDE, OMEGA, PHASE = range(6)
@@ -82,6 +82,7 @@ def make_tick(policy: Policy, tracked: bool) -> Any:
     """Return tick(world, ticks, at): the updates by the clock that are due at a time."""
     update = make_steps(policy, tracked).update
     assert policy.clock is not None
+    expect = policy.foresight.hear
     together, regular = policy.clock.together, policy.clock.regular
 
     @outline
@@ -99,6 +100,10 @@ def make_tick(policy: Policy, tracked: bool) -> Any:
             world.count[UPDATE] += int(ticks.asked)
             update(world, turn(ticks, together, regular, size))
         wind(ticks, at, together, regular, size)
+        if not together:
+            soon = foresee_turn(ticks, regular, size)
+            hurry(world.length, U(soon))
+            expect(world.state, soon)
 
     return tick
 

@@ -2,7 +2,8 @@
 
 State: a slot list, one entry for each task in service, so that the next departure is a uniformly
 random slot, for pools, single servers and c workers alike: one draw and one swap. Tasks that wait
-stand in a ring per server (waiting.py), and memory follows the number of tasks. Time is in mean service
+stand in a ring per server (waiting.py), and memory follows the number of tasks. In large fleets
+what the next events will touch is asked for ahead of time (lookahead.py). Time is in mean service
 times; with `busy` tasks in service the next event comes after Exp(1) / (rate + busy).
 
 Servers of unequal speed: slots stand in rows by class of speed, one for each speed where there are
@@ -46,6 +47,7 @@ from .inflow import (
     no_tick,
     rate_at,
 )
+from .lookahead import make_lookahead
 from .store import (
     NEEDS_LEVELS,
     NEEDS_NODES,
@@ -80,6 +82,7 @@ U = np.uintp
 BUSY = 0
 FEW_SPEEDS = 16  # so many distinct ones have a row each
 MANY = 10_000  # servers, see `knows_all`
+FAR = 30_000  # servers from which on memory is worth asking for ahead of time, see `is_far`
 
 
 @near(counts=1, rng=4)
@@ -100,8 +103,13 @@ class Memoryless(NamedTuple):
 
 
 @cache
-def make_memoryless(policy: Policy, switches: Switches, known: bool = False) -> Any:
-    """Return the kernel of one policy. `known`: its memory is all there is, see `knows_all`.
+def make_memoryless(
+    policy: Policy, switches: Switches, known: bool = False, far: bool = False
+) -> Any:
+    """Return the kernel of one policy.
+
+    `known`: its memory is all there is, see `knows_all`. `far`: memory is asked for ahead of time,
+    see lookahead.py; it changes no result.
 
     run(world, tasks, tally, rate, workers, until, most) runs to time `until` (mean service times)
     or until `most` tasks have arrived, at `rate` arrivals per mean service time, all servers
@@ -112,6 +120,7 @@ def make_memoryless(policy: Policy, switches: Switches, known: bool = False) -> 
     arrive, depart, *_ = make_steps(policy, limited)
     learns, clocked = policy.learns, policy.clock is not None
     tick = make_tick(policy, limited) if clocked else no_tick
+    before_event, after_arrival = make_lookahead(policy, queue, unequal, known)
     arrive_known, depart_known = make_known_steps(policy) if known else (None, None)
 
     def memoryless(world, tasks, tally, rate, workers, until, most):
@@ -163,6 +172,8 @@ def make_memoryless(policy: Policy, switches: Switches, known: bool = False) -> 
                 now[PENDING] = np.nan
                 pass_time(tally, at, size)
                 drawn = uniform(tasks.rng) * total_rate
+                if far:
+                    before_event(world, tasks, rate, busy)
             if drawn < rate:  # a task arrives
                 if varying and drawn >= 0.0 and drawn >= rate_at(tasks.inflow, at):
                     continue  # not now: the rate is below its largest
@@ -200,6 +211,8 @@ def make_memoryless(policy: Policy, switches: Switches, known: bool = False) -> 
                     line_up(tasks.waiting, server, length - workers - 1, at)
                 if learns and world.announcement[0] != number[THRESHOLD]:
                     announced(tally, world.announcement[0])
+                if far:
+                    after_arrival(world, tasks, workers)
             else:  # the task in a random slot is done
                 row = 0
                 if unequal:
@@ -264,6 +277,15 @@ def knows_all(scenario: Scenario, policy: Policy, lengths: np.ndarray) -> bool:
     plain = servers.discipline == "pool" and servers.identical and servers.limit is None
     most = max(float(lengths.max()), scenario.offered_load()[2])
     return policy.knows is not None and plain and lengths.size >= MANY and most < MOST_LEVELS / 2
+
+
+def is_far(servers: int, known: bool) -> bool:
+    """Whether memory is asked for ahead of time: it pays where caches do not hold the fleet.
+
+    Measured at 20,000, 50,000, 10^5 and 10^6 servers: 1.0, .9, .65 and .65 of the time, the
+    sparse policies .8 to .55; without a list of tasks 1.0 at 10^5 and .8 at 10^6.
+    """
+    return servers >= (10 * FAR if known else FAR)
 
 
 def make_tasks(
@@ -361,9 +383,10 @@ class MemorylessDriver(Driver):
             self.tasks = make_shared_tasks(self.lengths, curve, rng, self.speeds)
         else:
             known = knows_all(scenario, spec.policy, self.lengths)
-            self.kernel = make_memoryless(spec.policy, switches, known)
+            self.kernel = make_memoryless(spec.policy, switches, known, is_far(self.size, known))
             self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds, known)
         self.tasks = self.tasks._replace(inflow=make_inflow(batch), ticks=self._ticks())
+        self.lengths = self.lengths[:0].copy()  # of the start: 8 bytes a server, needed no more
         self.pieces = Pieces(flow, self.unit, batch)
 
     def _more_waiting(self) -> Memoryless:

@@ -25,6 +25,7 @@ U = np.uintp
 MOST_ROOM = 128  # `first` is a byte
 LEAST_NODES = 16
 LINE = 8  # times in a cache line
+AT_ONCE = 2**14  # servers: temporary arrays are memory, too
 
 
 @near(free=1)
@@ -140,11 +141,12 @@ def more_waiting(waiting: Waiting, tasks: np.ndarray) -> Waiting:
 def _wider(waiting: Waiting, tasks: np.ndarray) -> Waiting:
     """Return the same lines in rings of twice the room, all of which begin at their first place."""
     n, room = waiting.last.size, waiting.room
-    old, everyone = waiting.since.reshape(n, room), np.arange(n)
     since = on_lines(2 * n * room)
-    rings = since.reshape(n, 2 * room)
-    for i in range(room):
-        rings[:, i] = old[everyone, (waiting.first.astype(np.int64) + i) & (room - 1)]
+    old, rings = waiting.since.reshape(n, room), since.reshape(n, 2 * room)
+    for begin in range(0, n, AT_ONCE):
+        some = np.arange(begin, min(begin + AT_ONCE, n))
+        for i in range(room):
+            rings[some, i] = old[some, (waiting.first[some] + i) & (room - 1)]
     for i in range(room, 2 * room):
         some = np.flatnonzero(tasks > i)
         if not some.size:
