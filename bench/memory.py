@@ -37,7 +37,7 @@ def make(servers, load):
 
 kernel, discipline, policy, n = *sys.argv[1:4], int(sys.argv[4])
 loads = [float(load) for load in sys.argv[5:]]
-make(20_000, loads[0]).run(np.inf, 20_000)  # compiled, and all that is imported late
+make(400_000, loads[0]).run(np.inf, 20_000)  # the kernel of large fleets, all imported late
 
 def counted(driver):
     seen = set()

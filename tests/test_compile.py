@@ -23,6 +23,7 @@ from equipoise.compile import (
     content_key,
     counters,
     give_back,
+    hurry,
     keep_view,
     kernel,
     near,
@@ -652,3 +653,15 @@ def test_a_view_at_an_address_is_the_tuple_itself():
 
     assert found == 16
     assert pair[0][0] == 11
+
+
+def test_memory_is_asked_for_ahead_of_time_and_stays_as_it_is():
+    def read(array, i):
+        hurry(array, np.uintp(i))
+        return array[i]
+
+    made, numbers = kernel(read), np.arange(10.0)
+
+    assert made(numbers, 3) == read(numbers, 3) == 3.0
+    assert list(numbers) == list(range(10))
+    assert "prefetch" in "".join(made.inspect_llvm().values())

@@ -6,6 +6,7 @@ from scipy import stats
 
 from equipoise.compile import kernel
 from equipoise.rng import (
+    ahead,
     below,
     erlang,
     exponential,
@@ -171,3 +172,13 @@ def test_the_new_draws_are_the_same_in_plain_python():
         fill(make_rng(7), *given, plain)
 
         assert plain == pytest.approx(drawn(fill, *given, count=50), rel=1e-14)
+
+
+def test_what_is_ahead_is_what_will_be_drawn_and_nothing_is_drawn():
+    peek = kernel(lambda rng: ahead(rng))
+    plain, compiled, later = make_rng(3), make_rng(3), make_rng(3)
+
+    seen, seen_too = ahead(plain), peek(compiled)
+
+    assert seen == seen_too == tuple(uniform(later) for _ in range(6))
+    assert list(plain) == list(compiled) == list(make_rng(3))

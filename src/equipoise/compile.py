@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import llvmlite
+import llvmlite.ir as ir
 import numba
 import numpy as np
 from numba import njit
@@ -609,6 +610,27 @@ def _bits_of(typing_context, value):
 def bits_of(value: float) -> int:
     """Return the 64 bits of a double as an integer; monotone for values >= 0."""
     return int(np.float64(value).view(np.int64))
+
+
+@intrinsic
+def _hurry(typing_context, array, index):
+    def generate(context, builder, signature, args):
+        typ = signature.args[0]
+        made = context.make_array(typ)(context, builder, args[0])
+        at = cgutils.gep(builder, made.data, args[1])
+        where = builder.bitcast(at, cgutils.voidptr_t)
+        word = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, word, word, word])
+        ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        builder.call(ask, [where, word(1), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return nb.void(array, index), generate
+
+
+@compiled_by(_hurry)
+def hurry(array: np.ndarray, index: int) -> None:
+    """Ask for the cache line of an element, to be written soon; changes nothing."""
 
 
 @intrinsic

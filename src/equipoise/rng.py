@@ -96,6 +96,28 @@ def uniform(rng):
     return word(rng)[0] * TWO_53
 
 
+def _ahead_compiled(rng):
+    s0, s1, s2, s3 = rng[_U(0)], rng[_U(1)], rng[_U(2)], rng[_U(3)]
+    a, s0, s1, s2, s3 = stepped(s0, s1, s2, s3)
+    b, s0, s1, s2, s3 = stepped(s0, s1, s2, s3)
+    c, s0, s1, s2, s3 = stepped(s0, s1, s2, s3)
+    d, s0, s1, s2, s3 = stepped(s0, s1, s2, s3)
+    e, s0, s1, s2, s3 = stepped(s0, s1, s2, s3)
+    f, s0, s1, s2, s3 = stepped(s0, s1, s2, s3)
+    return _uniform(a), _uniform(b), _uniform(c), _uniform(d), _uniform(e), _uniform(f)
+
+
+def _uniform(word):
+    return np.int64(word >> _U(11)) * TWO_53
+
+
+@compiled_as(_ahead_compiled)
+def ahead(rng):
+    """Return the next six uniforms, without drawing them; those not used cost nothing."""
+    copy = rng.copy()
+    return tuple(uniform(copy) for _ in range(6))
+
+
 def below(rng, n):
     """Return an integer uniform on 0 .. n - 1; its bias is below n / 2^53."""
     return int(word(rng)[0] * TWO_53 * n)

@@ -264,12 +264,12 @@ def test_arrays_that_have_to_grow_give_the_path_of_ample_ones(
     )
     for module, name in (
         (memoryless, "more_slots"),
-        (memoryless, "more_nodes"),
+        (memoryless, "more_waiting"),
         (events, "more_event_slots"),
     ):
         wanted = getattr(module, name)
         monkeypatch.setattr(
-            module, name, lambda tasks, f=wanted, n=name: (grown.append(n), f(tasks))[1]
+            module, name, lambda *tasks, f=wanted, n=name: (grown.append(n), f(*tasks))[1]
         )
     for module, name in ((memoryless, "make_tasks"), (events, "make_event_tasks")):
         monkeypatch.setattr(module, name, tight(getattr(module, name)))
@@ -283,7 +283,7 @@ def test_arrays_that_have_to_grow_give_the_path_of_ample_ones(
         if kernel == "events"
         else {"more_slots"}
         if discipline == "pool"
-        else {"more_nodes"}
+        else {"more_waiting"}
     )
     assert_same_run(ample, tight_run)
 
@@ -295,14 +295,15 @@ def tight(make):
         tasks = make(*arguments)
         counts = tasks.counts
         if hasattr(tasks, "stamp"):  # memoryless: slots in service, and nodes that wait
-            slots, nodes = int(counts[0]) + 1, int(counts[1]) + 1
+            slots, nodes = int(counts[0]) + 1, int(tasks.waiting.free[0]) + 1
             tasks = tasks._replace(server=tasks.server[:slots].copy())
             if tasks.stamp.size:
-                next_ = tasks.next[:nodes].copy()
+                next_ = tasks.waiting.next[:nodes].copy()
                 next_[-1] = -1
-                tasks = tasks._replace(
-                    stamp=tasks.stamp[:slots].copy(), next=next_, since=tasks.since[:nodes].copy()
+                waiting = tasks.waiting._replace(
+                    next=next_, beyond=tasks.waiting.beyond[:nodes].copy()
                 )
+                tasks = tasks._replace(stamp=tasks.stamp[:slots].copy(), waiting=waiting)
             return tasks
         slots = int(counts[1]) + 1
         next_ = tasks.next[:slots].copy()

@@ -30,8 +30,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .base import Clock, Param, Policy
-from .jsq import choose, hear
+from .base import Clock, Foresight, Param, Policy
+from .jsq import choose, expect, foresee, hear
 from .levels import Levels, make_levels
 from .spec import PolicySpec, spec
 
@@ -83,6 +83,7 @@ def on_estimates(name: str, clock: Clock, about: str, source: str = SOURCE) -> P
         memory=32,
         params=PARAMS,
         clock=clock,
+        foresight=Foresight(foresee, expect),
     )
 
 

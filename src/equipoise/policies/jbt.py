@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..rng import below
-from .base import OnlyParams, Param, Policy, Ranked, at_least
+from .base import Foresight, OnlyParams, Param, Policy, Ranked, at_least
 from .levels import Bands, demote, make_bands, set_band
 from .spec import PolicySpec, spec
+from .threshold import expect, foresee
 
 
 class JbtParams(NamedTuple):
@@ -79,6 +80,7 @@ POLICY = Policy(
     cost="at most 2 messages per task: below r after a start, r - 1 after a finish",
     memory=1,
     params={"r": Param(2, int, "the threshold: below it a server is open", least=1, shown=True)},
+    foresight=Foresight(foresee, expect),
     ranked=Ranked(choose_rank, init_ranked),
 )
 

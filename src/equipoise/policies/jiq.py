@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..rng import below
-from .base import NO_PARAMS, NoParams, Policy, Ranked, below_level
+from .base import NO_PARAMS, Foresight, NoParams, Policy, Ranked, below_level
 from .levels import Bands, demote, make_bands, set_band
 from .spec import PolicySpec, spec
+from .threshold import expect, foresee
 
 
 class JiqState(NamedTuple):
@@ -62,6 +63,7 @@ POLICY = Policy(
     source="Badonnel and Burgess 2008; Lu et al. 2011",
     cost="at most 1 message per task: a server says when it runs empty",
     memory=1,
+    foresight=Foresight(foresee, expect),
     ranked=Ranked(choose_rank),
 )
 

@@ -12,8 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .base import NO_PARAMS, Knows, NoParams, Policy, Ranked
-from .levels import Levels, lower_drawn, make_levels, raise_lowest, set_level
+from .base import NO_PARAMS, Foresight, Knows, NoParams, Policy, Ranked
+from .levels import (
+    Levels,
+    expect_move,
+    foresee_drawn,
+    foresee_lowest,
+    lower_drawn,
+    make_levels,
+    raise_lowest,
+    set_level,
+)
 from .spec import PolicySpec, spec
 
 
@@ -50,6 +59,18 @@ def tell_state(length, announcement, params, rng):
     return length + 1
 
 
+def foresee(state, fleet, rng):
+    return foresee_lowest(state.levels, rng)
+
+
+def expect(state, server):
+    expect_move(state.levels, server)
+
+
+def expect_leave(state, soon, later):
+    foresee_drawn(state.levels, soon, later)
+
+
 def choose_rank(state, ranks, rng):
     return ranks.size - 1
 
@@ -66,6 +87,7 @@ POLICY = Policy(
     source="Winston 1977; Weber 1978",
     cost="1 message per task: every departure is told",
     memory=32,
+    foresight=Foresight(foresee, expect, expect_leave),
     ranked=Ranked(choose_rank),
 )
 

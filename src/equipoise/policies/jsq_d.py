@@ -15,8 +15,11 @@ unequal servers Hurtado-Lange and Maguluri (2021), Oper. Res. Lett. 49(4).
 
 from __future__ import annotations
 
-from ..rng import below
-from .base import Policy, Ranked, ask
+import numpy as np
+
+from ..compile import hurry
+from ..rng import ahead, below
+from .base import Foresight, Policy, Ranked, ask
 from .probing import (
     PARAMS,
     ProbingParams,
@@ -27,6 +30,8 @@ from .probing import (
     probing_alike,
 )
 from .spec import PolicySpec, spec
+
+U = np.uintp
 
 
 def choose(state, fleet, rng):
@@ -81,6 +86,18 @@ def shorter_of_two(state, fleet, rng):
     return two if ask(fleet, two) < ask(fleet, one) else one
 
 
+def foresee(state, fleet, rng):
+    """Of two servers drawn uniformly; asks for the lengths of the two drawn for the task after."""
+    if state.par.d != 2 or state.probing.by_speed or state.probing.shuffle:
+        return 0
+    length, size = fleet.length, fleet.size
+    one, two, third, fourth = ahead(rng)[:4]
+    hurry(length, U(int(third * size)))
+    hurry(length, U(int(fourth * size)))
+    a, b = int(one * size), int(two * size)
+    return b if length[U(b)] < length[U(a)] else a
+
+
 POLICY = Policy(
     "jsq-d",
     init,
@@ -92,6 +109,7 @@ POLICY = Policy(
     params=PARAMS,
     probes=True,
     check=check,
+    foresight=Foresight(foresee),
     ranked=Ranked(choose_rank, init_ranked, tail=tail),
 )
 

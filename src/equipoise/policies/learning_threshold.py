@@ -24,11 +24,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .base import Param, Policy, Ranked, below_level
+from .base import Foresight, Param, Policy, Ranked, below_level
 from .levels import Bands
 from .spec import PolicySpec, spec
 from .threshold import (
     color,
+    expect,
+    foresee,
     keep_token,
     rank_of_token,
     take_token,
@@ -175,6 +177,7 @@ POLICY = Policy(
     },
     announces=True,
     check=check,
+    foresight=Foresight(foresee, expect),
     ranked=Ranked(choose_rank, init_ranked, see),
 )
 

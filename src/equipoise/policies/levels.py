@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..compile import near
-from ..rng import below
+from ..compile import hurry, near
+from ..rng import ahead, below
 
 U = np.uintp
 MOST_LEVELS = 65_536  # a server known to be longer counts as this long: order is lost only there
@@ -79,22 +79,29 @@ def raise_lowest(levels, rng):
     return server, level + 1
 
 
-def lower_drawn(levels, target):
-    """Move a server one level down, one drawn in proportion to its level.
-
-    Return it and its level until then.
+def find_drawn(levels, target):
+    """Return the position of a server drawn in proportion to its level, its level, and its first.
 
     `target` is uniform on 0 .. the sum of all levels: servers are counted from the lowest level
     on, each as often as its level says. Costs a step per level that is not empty.
     """
-    order, place, end, low = levels.order, levels.place, levels.end, levels.low[0]
+    end, low = levels.end, levels.low[0]
     level, first, count = low, np.int64(0), np.int64(end[U(low)])
-    while target >= level * count and first + count < order.size:
+    while target >= level * count and first + count < levels.order.size:
         target -= level * count
         first += count
         level += 1
         count = end[U(level)] - first
-    here = first + min(int(target / level), count - 1)
+    return first + min(int(target / max(level, 1)), count - 1), level, first
+
+
+def lower_drawn(levels, target):
+    """Move a server one level down, the one that `find_drawn` finds.
+
+    Return it and its level until then.
+    """
+    order, place, end, low = levels.order, levels.place, levels.end, levels.low[0]
+    here, level, first = find_drawn(levels, target)
     server, other = order[U(here)], order[U(first)]
     order[U(here)] = other
     place[U(other), 0] = here
@@ -105,6 +112,31 @@ def lower_drawn(levels, target):
     if low >= level:
         levels.low[0] = level - 1
     return server, level
+
+
+def foresee_lowest(levels, rng):
+    """Return the server that `raise_lowest` will draw; ask for what this and the next one touch."""
+    soon, later = ahead(rng)[:2]
+    order, count = levels.order, levels.end[U(levels.low[0])]
+    hurry(order, U(int(later * count)))
+    server = order[U(int(soon * count))]
+    hurry(levels.place, 2 * U(server))
+    hurry(levels.place, 2 * U(order[U(count - 1)]))  # who will have to make room
+    return server
+
+
+def foresee_drawn(levels, soon, later):
+    """Ask for what `lower_drawn` will touch with these targets, one after the other."""
+    order, place = levels.order, levels.place
+    hurry(order, U(find_drawn(levels, later)[0]))
+    here, _, first = find_drawn(levels, soon)
+    hurry(place, 2 * U(order[U(here)]))
+    hurry(place, 2 * U(order[U(first)]))
+
+
+def expect_move(levels, server):
+    """Ask for where a server stands: it may have to move soon."""
+    hurry(levels.place, 2 * U(server))
 
 
 def raise_one(levels, server):
@@ -216,6 +248,29 @@ def promote(bands, server):
     order[U(first)] = server
     bands.position[U(server)] = first
     end[U(before)] = first + 1
+
+
+def foresee_token(bands, rng):
+    """Return the server whose token `demote` will use up, or any; ask for what that will touch.
+
+    A token is drawn from the first band that is not empty; the last band has none.
+    """
+    soon, later = ahead(rng)[:2]
+    count = bands.end[0]
+    if count == 0 and bands.end.size > 2:
+        count = bands.end[1]
+    if count == 0:
+        return np.int32(int(soon * bands.size))
+    hurry(bands.order, U(int(later * count)))
+    server = bands.order[U(int(soon * count))]
+    hurry(bands.position, U(server))
+    hurry(bands.position, U(bands.order[U(count - 1)]))  # who will have to make room
+    return server
+
+
+def expect_band(bands, server):
+    """Ask for where a server stands: it may have to move soon."""
+    hurry(bands.position, U(server))
 
 
 def set_band(bands, server, band):

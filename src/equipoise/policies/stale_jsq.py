@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .base import NO_PARAMS, Clock, NoParams, Policy
+from .base import NO_PARAMS, Clock, Foresight, NoParams, Policy
 from .estimates import DELTA
-from .jsq import hear, tell_state
+from .jsq import expect, foresee, hear, tell_state
 from .levels import Levels, lowest, make_levels
 from .spec import PolicySpec, spec
 
@@ -50,6 +50,7 @@ POLICY = Policy(
     memory=32,
     params={"delta": DELTA},
     clock=Clock(together=True, regular=True),
+    foresight=Foresight(foresee, expect),
 )
 
 

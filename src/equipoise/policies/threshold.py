@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..rng import below
-from .base import REQUIRED, OnlyParams, Param, Policy, Ranked, at_least
-from .levels import Bands, demote, make_bands, set_band
+from .base import REQUIRED, Foresight, OnlyParams, Param, Policy, Ranked, at_least
+from .levels import Bands, demote, expect_band, foresee_token, make_bands, set_band
 from .spec import PolicySpec, spec
 
 
@@ -98,6 +98,14 @@ def tell_state(length, announcement, params, rng):
     return high if length < high else 0
 
 
+def foresee(state, fleet, rng):
+    return foresee_token(state.bands, rng)
+
+
+def expect(state, server):
+    expect_band(state.bands, server)
+
+
 def init_ranked(size, level=1, step=1):
     return OnlyParams(ThresholdParams(level, step)), level
 
@@ -132,6 +140,7 @@ POLICY = Policy(
         "level": Param(REQUIRED, int, "the threshold l; best near the load", least=0, shown=True),
         "step": Param(1, int, "from the threshold to the higher one, h = l + step", least=1),
     },
+    foresight=Foresight(foresee, expect),
     ranked=Ranked(choose_rank, init_ranked),
 )
 

@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..rng import below
-from .base import Param, Policy
-from .jsq import tell_finish, tell_state
+from .base import Foresight, Param, Policy
+from .jsq import expect, tell_finish, tell_state
 from .levels import Levels, U, make_levels, raise_one, set_level
 from .spec import PolicySpec, spec
 
@@ -101,6 +101,7 @@ POLICY = Policy(
     source="Goldsztajn, Borst and van Leeuwaarden 2025",
     cost="1 message per task: every departure is told",
     memory=32,
+    foresight=Foresight(hear=expect),
     params={"step": Param(1, int, "the threshold is a multiple of it, and h = l + step", least=1)},
 )
 

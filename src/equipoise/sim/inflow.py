@@ -17,14 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..compile import outline
+from ..compile import hurry, outline
 from ..policies.alias import NO_ALIAS, Alias, draw_alias, make_alias
-from ..policies.base import Policy
+from ..policies.base import Policy, expect_nothing
 from ..policies.dispatchers import steps_of
 from ..policies.steps import UPDATE
 from ..rng import exponential
 from ..scenario import Batch, Flow
-from .ticks import turn, wind
+from .ticks import foresee_turn, turn, wind
 
 U = np.uintp
 START, BASE, SLOPE, AMPLITUDE, OMEGA, PHASE = range(6)
@@ -84,6 +84,7 @@ def make_tick(policy: Policy, tracked: bool, several: bool = False) -> Any:
     """Return tick(world, ticks, at): the updates by the clock that are due at a time."""
     update = steps_of(policy, several, tracked).update
     assert policy.clock is not None
+    expect = expect_nothing if several else policy.foresight.hear
     together, regular = policy.clock.together, policy.clock.regular
 
     @outline
@@ -101,6 +102,10 @@ def make_tick(policy: Policy, tracked: bool, several: bool = False) -> Any:
             world.count[UPDATE] += ticks.asked
             update(world, turn(ticks, together, regular, size))
         wind(ticks, at, together, regular, size)
+        if not together:
+            soon = foresee_turn(ticks, regular, size)
+            hurry(world.length, U(soon))
+            expect(world.state, soon)
 
     return tick
 

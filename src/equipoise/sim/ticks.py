@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..policies.base import Clock
-from ..rng import below, exponential
+from ..rng import ahead, below, exponential
 
 ALL = -1  # the turn of every server
 
@@ -58,3 +58,10 @@ def turn(ticks, together, regular, servers):
     if regular:
         return ticks.number[0] % servers
     return np.int64(below(ticks.rng, servers))
+
+
+def foresee_turn(ticks, regular, servers):
+    """Return the server whose turn it is at the next tick, of clocks that are not together."""
+    if regular:
+        return ticks.number[0] % servers
+    return np.int64(ahead(ticks.rng)[0] * servers)
