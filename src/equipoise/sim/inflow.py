@@ -19,7 +19,7 @@ import numpy as np
 
 from ..compile import hurry, outline
 from ..policies.alias import NO_ALIAS, Alias, draw_alias, make_alias
-from ..policies.base import Policy, expect_nothing
+from ..policies.base import Policy
 from ..policies.dispatchers import steps_of
 from ..policies.steps import UPDATE
 from ..rng import exponential
@@ -84,8 +84,18 @@ def make_tick(policy: Policy, tracked: bool, several: bool = False) -> Any:
     """Return tick(world, ticks, at): the updates by the clock that are due at a time."""
     update = steps_of(policy, several, tracked).update
     assert policy.clock is not None
-    expect = expect_nothing if several else policy.foresight.hear
+    expect = policy.foresight.hear
     together, regular = policy.clock.together, policy.clock.regular
+
+    def look(world, ticks, size):
+        soon = foresee_turn(ticks, regular, size)
+        hurry(world.length, U(soon))
+        expect(world.state, soon)
+
+    def look_nowhere(world, ticks, size):
+        """All tell at once, or to several memories."""
+
+    look_ahead = look_nowhere if together or several else look
 
     @outline
     def sweep(world, ticks):
@@ -102,10 +112,7 @@ def make_tick(policy: Policy, tracked: bool, several: bool = False) -> Any:
             world.count[UPDATE] += ticks.asked
             update(world, turn(ticks, together, regular, size))
         wind(ticks, at, together, regular, size)
-        if not together:
-            soon = foresee_turn(ticks, regular, size)
-            hurry(world.length, U(soon))
-            expect(world.state, soon)
+        look_ahead(world, ticks, size)
 
     return tick
 
