@@ -25,6 +25,7 @@ from bench.decisions import time_decisions
 from bench.inlining import compare_inlining
 from bench.kernels import compare_kernels
 from bench.memory import measure_memory
+from bench.messages import time_messages
 from bench.own_policy import compare_with_users_policy
 from bench.peers import compare_with_peers
 from bench.sizes import compare_sizes
@@ -40,6 +41,7 @@ SECTIONS: dict[str, Callable[[], None]] = {
     "User's policy": compare_with_users_policy,
     "Start": time_start,
     "Decisions in the live core": time_decisions,
+    "Messages of agents": time_messages,
     "Inlining": compare_inlining,
 }
 MODULES = (

@@ -1,10 +1,11 @@
 """The bench measures what there is today, and its C does the work it is said to do."""
 
+import asyncio
 import math
 
 import pytest
 
-from bench import against_c, decisions, live, logs, reference, run, timing
+from bench import against_c, decisions, live, logs, messages, reference, run, timing
 from bench.reference import CannotCompile, Check
 from equipoise.policies import POLICIES, resolve
 from equipoise.sim import memoryless
@@ -28,6 +29,22 @@ def test_a_decision_takes_some_time():
     choose, both = decisions.decision(decisions.live_policies()[0], 100)
 
     assert 0 < choose < both
+
+
+def test_a_message_takes_some_time(monkeypatch):
+    monkeypatch.setattr(messages, "BATCHES", 3)
+
+    inside, outside = asyncio.run(messages._message("jiq"))
+
+    assert inside > 0
+    assert outside > 0
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.parametrize("policy", messages.POLICIES)
+def test_a_message_of_an_agent_costs_at_most_thirty_microseconds(policy):
+    assert asyncio.run(messages._message(policy))[1] <= 30.0
 
 
 @pytest.mark.usefixtures("loops")

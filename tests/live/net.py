@@ -5,8 +5,8 @@ for the truth gets it from the agents' own counts of tasks, and from what the ne
 """
 
 import heapq
-import json
 import itertools
+import json
 import random
 
 from equipoise.live.agent import Agent

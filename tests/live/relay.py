@@ -10,7 +10,7 @@ from live.wire import END, reset
 class Relay:
     """Listens on a free port of 127.0.0.1 and connects to `port` for each connection.
 
-    What comes from the agent is taken apart into lines, so that they can be lost, doubled, mixed up.
+    What comes from the agent is taken apart into lines, which can be lost, doubled and mixed up.
     """
 
     def __init__(self, port, seed=1):

@@ -5,8 +5,10 @@ import random
 from contextlib import asynccontextmanager, suppress
 
 import pytest
+from live import chaos
 from live.net import beliefs, truth
 from live.relay import Relay
+from live.test_together import Real
 from live.wire import Backend as Server
 from live.wire import Talk, run, until
 
@@ -222,6 +224,23 @@ def test_all_beliefs_are_right_again_at_rest(fault, policy):
         assert status["agents"]["restarts"] >= 2
     if fault is nothing:
         assert set(statuses) == {0, 200}
+
+
+def test_every_slot_comes_back_where_no_agent_ever_answers(monkeypatch):
+    """Clients that leave, servers that fail, are killed, ejected and come back; all are unheard."""
+
+    class Unheard(Real):
+        unheard = 0.2
+
+        def settled(self):
+            carried = [ear.carried or ear.out for ear in self.hearing.ears.values()]
+            return super().settled() and not any(carried)
+
+    monkeypatch.setattr(chaos, "Brief", Unheard)
+
+    found = run(chaos.chaos(1000, kills=3), seconds=60)
+
+    chaos.check(found, 1000)
 
 
 def test_two_dispatchers_on_one_agent_each_end_with_the_truth():

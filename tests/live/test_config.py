@@ -232,3 +232,66 @@ def test_a_file_that_is_not_there_or_not_toml(tmp_path):
 )
 def test_addresses(text, address):
     assert split_address(text) == address
+
+
+AGENTS = changed('name = "jsq-d"\nd = 2', 'name = "jiq"') + "[agents]\n"
+
+
+def test_with_agents_servers_are_asked_where_they_are_or_where_the_file_says():
+    found = config(AGENTS.replace("speed = 2", 'speed = 2\nagent = "10.0.0.9:8001"'))
+
+    assert found.agents.unheard == 3.0
+    assert found.agents.secret() is None
+    assert [backend.agent for backend in found.backends()] == [None, ("10.0.0.9", 8001)]
+    assert config(GOOD).agents is None
+
+
+def test_the_secret_is_the_word_in_a_file_beside_the_configuration(tmp_path):
+    (tmp_path / "secret").write_text("swordfish\n")
+
+    found = config(AGENTS + 'secret_file = "secret"', base=tmp_path)
+
+    assert found.agents.secret() == "swordfish"
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (
+            AGENTS + "unheard = 1",
+            "agents.unheard: 1 s: agents give a sign of life each 1 s; take 3",
+        ),
+        (AGENTS + "unheard = 0", "agents.unheard = 0: must be more than 0"),
+        (AGENTS + "unherd = 4", "agents.unherd: unknown key; did you mean 'unheard'?"),
+        (AGENTS + 'secret_file = "no/where"', "no/where: no such file or directory"),
+        (AGENTS + 'secret_file = "."', "is a directory"),
+        (GOOD + "[agents]", "agents: jsq-d(d=2) has servers tell nothing; remove the table"),
+        (
+            AGENTS.replace("speed = 2", 'agent = "http://10.0.0.9:8001"'),
+            "servers #2.agent = 'http://10.0.0.9:8001': is a URL; write it as HOST:PORT",
+        ),
+        (AGENTS.replace("speed = 2", 'agent = "10.0.0.9:0"'), "port 0 is no server's"),
+        (
+            AGENTS.replace("[agents]", "").replace("speed = 2", 'agent = "10.0.0.9:8001"'),
+            "servers #2.agent: there is no [agents] table; write one, it may be empty",
+        ),
+        (
+            AGENTS.replace('0.1:8000"', '0.1:8000"\nagent = "h:1"').replace(
+                "speed = 2", 'agent = "H:1"'
+            ),
+            "servers #2.agent: H:1 is that of servers #1",
+        ),
+    ],
+)
+def test_each_mistake_about_agents_is_a_line(text, line):
+    (found,) = mistakes(text)
+
+    assert line in found
+
+
+@pytest.mark.parametrize("word", ["", "two words", "gr\u00fcn"])
+def test_a_secret_is_one_word_of_ascii(tmp_path, word):
+    (tmp_path / "secret").write_text(word)
+
+    with pytest.raises(ConfigError, match=r"one word of ASCII|not ASCII"):
+        config(AGENTS + 'secret_file = "secret"', base=tmp_path)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equipoise.errors import EquipoiseError, PolicyError, PolicyMismatch
-from equipoise.live.core import Core
+from equipoise.live.core import Core, Known, Slot
 from equipoise.policies import POLICIES, Policy, resolve
 from equipoise.policies.levels import Bands, Levels
 from equipoise.rng import below, make_rng
@@ -539,6 +539,64 @@ def test_a_task_not_sent_is_taken_back_from_what_was_promised():
     core.not_sent(slots[2])
 
     assert known(core) == {"a": 1}
+
+
+@pytest.mark.parametrize("state", ["up", "paused"])
+def test_what_was_forgotten_may_be_anything_until_the_server_speaks(state):
+    core = Core("jsq", "ab", agents=True)
+    core.choose()
+    core.forgot("a")
+    if state == "paused":
+        core.paused("a")
+        core.resumed("a")
+
+    assert core.known()["a"].most is None
+    assert {core.choose().server.name for _ in range(10)} == {"b"}
+    core.heard("a", 3, core.world.sent[core.server("a").index])
+    assert core.known()["a"].most == 2
+    with pytest.raises(EquipoiseError, match="no server called 'c' is up"):
+        core.forgot("a", "c")
+    assert core.known()["a"].most == 2
+
+
+@pytest.mark.parametrize("paused", [False, True])
+def test_after_a_restart_tasks_that_are_out_count_on_top_until_they_end_or_are_received(paused):
+    core = Core("jsq", "a", agents=True)
+    slots = [core.choose() for _ in range(5)]
+    core.finished(slots.pop())
+    core.heard("a", 2, 5)
+    core.restarted("a", ended=1)  # one of which nobody knows if it is there
+    assert core.known()["a"] == Known(4, None, 0.0)
+    if paused:
+        core.paused("a")
+
+    core.heard("a", 1, 0)
+    assert core.known()["a"].most == 5
+    core.not_sent(slots[0])
+    assert core.known()["a"][:2] == (3, 4)
+    core.received(slots[1])
+    assert core.known()["a"][:2] == (3, 3)
+    core.finished(slots[1])
+    assert core.known()["a"][:2] == (2, 3)
+    gone = Slot(core.server("a"))
+    gone.released = True
+    core.received(gone)
+    assert core.known()["a"][:2] == (2, 2)
+    assert core.server("a").slots == 2
+
+
+def test_messages_are_counted_by_kind_and_silence_is_not():
+    core = Core("jiq", "ab", agents=True)
+
+    core.heard("a", 1, 0, "leave")
+    core.heard("a", 0, 0, "answer")
+    core.heard("b", 1, 0, "answer")
+    core.heard("b", 1, 0)
+    core.heard("nobody", 1, 0, "join")
+    core.asked("update")
+    core.joined("c", length=None)
+
+    assert core.messages() == {"join": 0, "leave": 1, "update": 1, "answer": 1, "probe": 0}
 
 
 def test_with_agents_learning_waits_to_be_asked():

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 
 import pytest
-from live.net import Host, Job, Net, Side, Wire, beliefs, never_below, truth
+from live.net import Host, Net, Side, beliefs, never_below, truth
 
 from equipoise.live import telling
 from equipoise.live.core import Core
@@ -91,7 +91,19 @@ def at_once(net, side):
     side.faults["*"].update(delay=0.3)
 
 
+def paused(net, side):
+    """A server is taken out by checks again and again; its agent goes on telling."""
+
+    def turn(out):
+        (side.core.paused if out else side.core.resumed)("a")
+        if net.now < 108 or out:
+            net.after(0.4, turn, not out)
+
+    net.after(1.0, turn, True)
+
+
 CHAOS = {
+    "paused": paused,
     "at once": at_once,
     "nothing": lambda net, side: None,
     "killed": killed,
@@ -204,8 +216,10 @@ def test_questions_by_the_dispatchers_clock_cost_a_message_more():
 
 @pytest.mark.parametrize(
     "policy",
-    [*POLICIES, "sed", "jbt(r=2)", "threshold(level=1, step=3)", "total-threshold"]
-    + ["learning-threshold(alpha=0.6, rule=program)"],
+    [
+        *(*POLICIES, "sed", "jbt(r=2)", "threshold(level=1, step=3)", "total-threshold"),
+        "learning-threshold(alpha=0.6, rule=program)",
+    ],
 )
 def test_with_instant_messages_choices_are_those_of_a_dispatcher_alone(policy):
     """One that runs both halves itself, from the same seed and the same events."""
@@ -255,7 +269,7 @@ def test_two_dispatchers_of_the_same_servers_both_end_with_the_truth(policy, fau
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_dispatcher_that_is_started_again_takes_nothing_over_and_leaves_nothing(policy):
-    """Servers go on with the tasks of the one that is gone; the new one hears of them in m alone."""
+    """Servers go on with the tasks of the one that is gone; the new one hears of them in m."""
     net = Net(7)
     for name in NAMES:
         Host(net, name)
@@ -333,7 +347,7 @@ def deafen(net, side, names=NAMES):
         side.wires[name].faults = side.faults[name] = {"half-open": True}
 
 
-@pytest.mark.parametrize("policy", [*POLICIES, "jbt(r=2)", "total-threshold", "aujsq-exp"])
+@pytest.mark.parametrize("policy", [*POLICIES, "sed", "jbt(r=2)", "total-threshold", "aujsq-exp"])
 def test_when_no_server_is_heard_tasks_go_to_random_ones_and_that_is_said(policy):
     net = Net(1)
     for name in NAMES:
@@ -355,10 +369,15 @@ def test_when_no_server_is_heard_tasks_go_to_random_ones_and_that_is_said(policy
     if policy != "total-threshold":
         assert side.core.announcement == announced, "of nothing nothing is learnt"
 
-    side.faults.update(dict.fromkeys(NAMES, {}))
+    side.faults.update({name: {} for name in NAMES})
     net.run(4.0)
     assert not side.hearing.deaf
-    assert beliefs(side.core) == truth(side.core, {n: net.hosts[n].length for n in NAMES})
+    known = {name: one.most for name, one in side.core.known().items()}
+    lengths = {name: host.length for name, host in net.hosts.items()}
+    if policy in ("jsq", "sed", "aujsq-exp"):
+        assert known == lengths
+    else:
+        assert beliefs(side.core) == truth(side.core, lengths)
 
 
 @pytest.mark.parametrize("policy", ["jsq", "jiq", "threshold(level=2)"])
@@ -396,6 +415,184 @@ def test_a_stream_that_is_lost_for_less_voids_nothing():
 
     assert beliefs(side.core) == before
     assert side.hearing.counts()["open"] == 0
+
+
+# -- one line after the other ---------------------------------------------------------------------
+
+
+class Ends:
+    """A stream of which nothing comes but what the test says."""
+
+    def __init__(self, policy="jsq"):
+        self.core, self.said, self.why, self.events = Core(policy, agents=True), [], [], []
+        self.hearing = Hearing(self.core, "d", note=self.events.append)
+        self.core.joined("a", length=None)
+        self.hearing.joined("a", 0.0)
+        self.ear = self.hearing.ears["a"]
+        self.open()
+
+    def open(self):
+        self.talk = self.hearing.opened("a", self, 0.0)
+
+    def say(self, data):
+        self.said.append(of_dispatcher(data[:-1]))
+
+    def close(self, why, *, refused=False):
+        self.why.append(why)
+        self.hearing.closed(self.talk, why, refused=refused)
+
+    def hear(self, *lines, now=0.0):
+        for said in lines:
+            self.hearing.line(self.talk, line(said)[:-1], now, now)
+
+    def send(self):
+        slot = self.core.choose()
+        return slot, self.hearing.started(slot)
+
+
+HELLO = Welcome("0", "g", None, 0.0)
+
+
+def test_tasks_are_numbered_from_the_hello_of_the_agent_on():
+    ends = Ends()
+    before, header = ends.send()
+    assert header == b""
+    ends.hear(HELLO, Message(1, 0, 1, "answer"))
+
+    headers = [ends.send()[1] for _ in range(2)]
+
+    assert headers == [b"Equipoise-Task: d.1 1\r\n", b"Equipoise-Task: d.1 2\r\n"]
+    assert ends.core.known()["a"].most == 3
+    ends.hear(Message(2, 1, 2, "leave"))
+    assert ends.core.known()["a"].most == 3, "one of each kind is to come"
+    ends.hearing.ended(before, came=True)
+    assert ends.core.known()["a"].most == 2
+
+
+def test_what_is_over_is_said_in_lines_of_bounded_length_and_again_on_the_next_stream():
+    ends = Ends()
+    ends.hear(HELLO)
+    slots = [ends.send()[0] for _ in range(MOST_OVER + 10)]
+    ends.close("cut")
+    for slot in slots:
+        ends.hearing.ended(slot, came=False)
+    ends.said.clear()
+
+    for _ in range(2):
+        ends.open()
+        ends.hear(HELLO)
+        _, *overs = ends.said
+        assert [len(over.numbers) for over in overs] == [MOST_OVER, 10]
+        ends.said.clear()
+    ends.hear(Message(1, len(slots), 1, "answer"))
+    ends.open()
+    ends.hear(HELLO)
+    assert len(ends.said) == 1, "it has shown that it knows"
+
+
+def test_an_agent_that_never_shows_what_it_has_received_is_begun_anew():
+    ends = Ends()
+    ends.hear(HELLO)
+    for _ in range(MOST_UNSETTLED + 1):
+        ends.hearing.ended(ends.send()[0], came=False, stays=True)
+
+    assert ends.ear.dispatcher == "d.2"
+    assert ends.hearing.restarts == 1
+    assert not ends.ear.over
+    assert not ends.ear.said
+    assert len(ends.ear.carried) == MOST_UNSETTLED + 1
+    ends.hearing.tick(10.0)
+    assert not ends.ear.carried
+    assert ends.core.lengths() == {"a": 0}
+
+
+@pytest.mark.parametrize(
+    ("received", "why"), [(3, "3 tasks, after 0, of 2 sent"), (0, "0 tasks, after 1, of 2 sent")]
+)
+def test_an_agent_that_counts_what_cannot_be_is_not_believed(received, why):
+    ends = Ends()
+    ends.hear(HELLO, Message(1, 0, 1, "answer"))
+    for _ in range(2):
+        ends.send()
+    if not received:
+        ends.hear(Message(2, 1, 2, "leave"))
+
+    ends.hear(Message(1, received, 3, "leave"))
+
+    assert ends.core.known()["a"].most is None
+    assert why in ends.events[0]
+    assert ends.hearing.dropped["false"] == 1
+    assert len(ends.why) == 1
+
+
+def test_another_generation_on_one_stream_is_a_restart():
+    ends = Ends()
+    ends.hear(HELLO, HELLO)
+    assert ends.why == []
+
+    ends.hear(HELLO._replace(generation="other"))
+
+    assert ends.why == ["restarted"]
+
+
+def test_a_generation_that_is_gone_is_not_heard_again():
+    ends = Ends()
+    ends.hear(HELLO)
+    ends.open()
+    ends.hear(HELLO._replace(generation="next"))
+    ends.open()
+
+    with pytest.raises(WireError, match="gone"):
+        ends.hear(HELLO)
+
+
+def test_a_message_before_the_hello_is_wrong():
+    with pytest.raises(WireError, match="before it has said hello"):
+        Ends().hear(Message(1, 0, 1, "answer"))
+
+
+def test_a_sign_of_life_shows_that_messages_are_missing_and_the_question_is_not_repeated():
+    ends = Ends()
+    ends.hear(HELLO, Message(1, 0, 1, "answer"), Beat(1))
+    assert len(ends.said) == 1
+
+    ends.hear(Beat(3), Beat(3))
+
+    assert len(ends.said) == 2
+    assert ends.hearing.gaps == 2
+
+
+def test_a_question_that_is_not_answered_ends_the_stream():
+    ends = Ends()
+    ends.hear(HELLO, Message(1, 0, 1, "answer"), Message(2, 0, 3, "leave"))
+    for now in (1.0, 2.0, 3.0):
+        ends.hear(Beat(), now=now)
+        ends.hearing.tick(now)
+    assert ends.why == []
+
+    ends.hear(Beat(), now=3.5)
+    ends.hearing.tick(3.5)
+
+    assert ends.why == ["no answer within 3 s"]
+
+
+def test_a_server_that_has_left_is_heard_no_more():
+    ends = Ends()
+    ends.hear(HELLO)
+    slot, _ = ends.send()
+    ends.hearing.left("a")
+    ends.core.left("a")
+
+    ends.hear(Message(1, 0, 1, "answer"))
+    ends.hearing.failed("a", "late")
+    ends.hearing.ask("a", 0.0)
+
+    assert ends.hearing.dropped["old stream"] == 1
+    assert ends.hearing.opened("a", ends, 0.0) is None
+    assert ends.hearing.status("a", 0.0) == {}
+    assert ends.hearing.ended(slot, came=True) is True
+    assert ends.hearing.ended(slot, came=True) is False
+    assert ends.core.spurious == 1
 
 
 # -- one defence after the other is taken out -----------------------------------------------------

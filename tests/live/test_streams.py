@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 from live.wire import END, run, split, until
@@ -283,7 +284,7 @@ def test_calls_are_further_and_further_apart():
         return times
 
     times = run(scenario())
-    gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
     assert gaps[-4:] == pytest.approx([0.1, 0.2, 0.4, 0.8], rel=0.3)
 
 
@@ -297,7 +298,7 @@ def test_an_agent_that_does_not_read_is_left(monkeypatch):
             await asyncio.sleep(60)
 
     async def scenario():
-        async with heard(deaf, unheard=30.0) as (peer, hearing, _, _):
+        async with heard(deaf, unheard=30.0) as (_, hearing, _, _):
             await until(lambda: hearing.ears["a"].state == "open")
             said = 0
             while (talk := hearing.ears["a"].talk) is not None:

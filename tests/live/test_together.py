@@ -16,10 +16,12 @@ from equipoise.live.serve import Service
 class Real(Fleet):
     """The fleet that serves, with the account that the proxy's tests ask for."""
 
+    unheard = None  # as the fleet takes it
+
     def __init__(self, places, policy, limit=None):
         servers = [Backend(name, *place, limit=limit) for name, place in places.items()]
         rules = Rules(check="none", failures=4, back_off=0.05, back_off_most=0.2, penalty=0.05)
-        super().__init__(policy, servers, rules, seed=1)
+        super().__init__(policy, servers, rules, seed=1, unheard=self.unheard)
         self.logged, self.outcomes, self.odd = 0, Counter(), []
 
     def choose(self, exclude=None):

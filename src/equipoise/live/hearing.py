@@ -31,10 +31,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from importlib.metadata import version
 from itertools import islice
 from typing import Any, Protocol
 
-from .. import __version__
 from .core import Core, Slot
 from .wire import (
     BEAT,
@@ -164,6 +164,7 @@ class Hearing:
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.core, self.name, self.unheard, self.period = core, name, unheard, period
+        self.version = version("equipoise")
         self.ears: dict[str, Ear] = {}
         self.deaf = False  # no server that is up is heard
         self.dropped = {"old stream": 0, "out of order": 0, "false": 0}  # lines, by why
@@ -268,7 +269,7 @@ class Hearing:
         talk = ear.talk = Talk(ear, mouth, wall)
         spec = self.core.spec
         hello = Hello(
-            __version__,
+            self.version,
             ear.dispatcher,
             spec.written or spec.policy.name,
             dict(spec.params),

@@ -17,8 +17,8 @@ So `m - received` is always a promise that was true when it was made: what the d
 is not among the received, and it adds that itself. A number that comes twice, or comes although it
 was over, is a task all the same; its dispatcher hears the state at once, since it has not added it.
 
-Nothing here waits, opens a connection or runs compiled code: a start and a finish cost about 2 us
-and 1 us for each stream that hears of them.
+Nothing here waits, opens a connection or runs compiled code. A start and a finish cost 0.5 us, and
+1.7 us for each stream where one of them is told, the line included.
 """
 
 from __future__ import annotations

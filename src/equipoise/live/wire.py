@@ -7,7 +7,7 @@ body and the response's are streams of lines, one JSON object each, at most `MOS
                  "params": {"level": 8, "step": 1}, "announcement": 8, "period": null, "time": ..}
     agent:      {"hello": 1, "version": "0.1.0", "generation": "66d0c4f1.8a", "limit": 50,
                  "time": ..}
-    agent:      {"m": 8, "received": 1234, "sequence": 17, "kind": "finish"}
+    agent:      {"m": 8, "received": 1234, "sequence": 17, "kind": "leave"}
     agent:      {"m": 0, "received": 1240, "sequence": 18, "kind": "answer", "number": 3}
     dispatcher: {"announce": 9, "number": 4}      a new threshold; answered with its number
     dispatcher: {"over": [1233, 1236]}            these tasks may not have come, and will not
