@@ -167,6 +167,14 @@ def test_the_page_on_what_if_does_in_python_what_it_says(folder, monkeypatch):
     assert names["sizes"].labels == ("jsq", "jsq-d(d=2)", "round-robin")
 
 
+def test_the_table_of_the_page_on_dispatchers_is_what_its_program_prints(capsys):
+    page = (DOCS / "dispatchers.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(code, {})
+
+    assert f"|---|---|---|---|---|\n{capsys.readouterr().out}\n" in page
+
+
 def test_the_python_page_does_what_it_says(tmp_path, monkeypatch):
     page = (DOCS / "python.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

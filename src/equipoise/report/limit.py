@@ -528,6 +528,8 @@ def _check(scenario: Scenario) -> None:
         why = f"queues with service by the law '{service.law}'; take exponential service"
     elif scenario.batch is not None:
         why = "arrivals in batches; take batch = 1"
+    elif scenario.dispatchers.several:
+        why = "several dispatchers; take dispatchers = 1"
     if why:
         raise EquipoiseError(f"theory has no limit here for {why}")
 

@@ -426,6 +426,15 @@ def assumed(c: Comparison) -> str:
         given.get(c.given, given[None]),
         "Messages take no time and none is lost.",
     ]
+    if c.scenario.dispatchers.several:
+        heard = (
+            "counts its own tasks and knows of no other's"
+            if c.scenario.dispatchers.own
+            else "hears what every server tells, and each message to each of them is counted"
+        )
+        points.append(
+            f"Each task comes to one of {c.scenario.dispatchers.count} dispatchers, which {heard}."
+        )
     if c.kernel == "events":
         points.append(
             "All policies meet the very same tasks in a replication, so that differences are "

@@ -730,7 +730,7 @@ def _policy_from(p: dict[str, Any], extra: dict[str, Any]) -> PolicyResult:
 
 
 def _scenario_from(data: dict[str, Any], load: list[float] | None) -> Any:
-    from equipoise.scenario import Scenario
+    from equipoise.scenario import Dispatchers, Scenario
 
     try:
         scenario = Scenario.from_dict(data)
@@ -740,6 +740,7 @@ def _scenario_from(data: dict[str, Any], load: list[float] | None) -> Any:
         return SimpleNamespace(
             name=data.get("name", ""),
             servers=SimpleNamespace(**{"count": 0, "workers": 1, **data.get("servers", {})}),
+            dispatchers=Dispatchers(**data.get("dispatchers", {})),
             to_dict=lambda: data,
             offered_load=lambda: tuple(load) if load else (math.nan,) * 3,
         )

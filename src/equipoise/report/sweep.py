@@ -119,7 +119,7 @@ class Sweep:
         head = table.header(c)
         name, _, sure = self.scenario.name, head[1][0], head[1][2]
         lines = [
-            f"{name}     {c.scenario.servers.discipline}     {self._loads()}",
+            f"{name}     {c.scenario.servers.discipline}{table.dispatchers(c)}     {self._loads()}",
             f"{head[1][0]}     {sure}",
             "",
             f"{METRICS[self.rank_by][0]}, {unit}" if unit else METRICS[self.rank_by][0],

@@ -385,7 +385,7 @@ def header(comparison: Comparison) -> list[list[str]]:
         kind += ", speed by a curve" if curve else ""
     if getattr(servers, "limit", None):
         kind += f", at most {servers.limit} tasks"
-    count = f"{servers.count} server{'s' * (servers.count != 1)} ({kind})"
+    count = f"{servers.count} server{'s' * (servers.count != 1)} ({kind}){dispatchers(c)}"
     mean, least, most = c.scenario.offered_load()
     load = plain(mean, 3)
     if plain(least, 3) != plain(most, 3):
@@ -404,6 +404,14 @@ def header(comparison: Comparison) -> list[list[str]]:
         [c.scenario.name, f"scale {plain(scale)}, {count}" if scale != 1 else count, offered],
         [runs, kernel, sure],
     ]
+
+
+def dispatchers(comparison: Comparison) -> str:
+    """Return how many dispatchers there are, for the end of a fact; "" if there is one."""
+    found = comparison.scenario.dispatchers
+    if not found.several:
+        return ""
+    return f", {found.count} dispatchers{' (own counts)' * found.own}"
 
 
 def replications(comparison: Comparison) -> str:

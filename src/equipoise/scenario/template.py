@@ -69,6 +69,11 @@ law = "poisson"
 law = "exponential"      # deterministic, erlang (shape), hyperexponential (scv), lognormal (scv),
 mean = 1.0               # bounded-pareto (index, ratio), coxian, phase-type, empirical (values ..)
 
+# Several dispatchers, each with a memory of its own, between which the tasks are split.
+# [dispatchers]
+# count = 4
+# hear = "all"           # what every server tells; or "own": each counts its own tasks only
+
 # What the columns of your own trace mean (CSV or JSONL): equipoise compare {file} --trace FILE
 # [trace]
 # time = "TIMESTAMP"     # seconds or ISO 8601; or, if only ends are recorded: end = "END"

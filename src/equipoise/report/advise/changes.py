@@ -53,7 +53,7 @@ def changed_scenarios(
     if scenario.servers.count > 1:
         left = scenario.servers.count - 1
         yield "server", "with one server lost", float(left), lambda: without_one(scenario)
-    if late and scenario.messages.law is None:
+    if late and scenario.messages.law is None and not scenario.dispatchers.own:
         for part in DELAYS:
             delay = float(f"{part * scenario.mean_service:.2g}")
             words = f"with messages {time_words(delay)} late"
