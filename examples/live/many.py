@@ -3,14 +3,14 @@
     python -m examples.live.many --dispatchers 1 2 4 --duration 60
 
 which is `make demo-many`. Eight servers on 127.0.0.1 do one task at a time, exponential of mean
-20 ms; requests come in one Poisson stream at load 0.7, and each goes to a random one of M
+40 ms; requests come in one Poisson stream at load 0.7, and each goes to a random one of M
 dispatchers, M processes of `equipoise serve`. What these know of each other's tasks is one of
 
     agents   the servers tell every dispatcher, over its own streams, of all their tasks
     local    nothing: every dispatcher counts the tasks that it has sent itself
 
 The same tasks come in every run: their times, their dispatchers and how long they ask a server to
-work. The two runs of one M take turns of five seconds, each with servers and dispatchers of its
+work. The two runs of one M take turns of ten seconds, each with servers and dispatchers of its
 own, so that whatever else this machine does befalls both. When tasks really came and how long the
 servers really took is recorded, and the simulator replays that record behind M dispatchers that
 hear "all", messages taking as long as they did, or "own". So it predicts how long tasks wait at the
@@ -51,7 +51,7 @@ from .demo import ROOT, started
 from .load import Load
 
 SERVERS = 8
-MEAN = 0.020  # s
+MEAN = 0.040  # s; messages take a hundredth of it on a machine that is not busy
 LOAD = 0.7
 RATE = SERVERS * LOAD / MEAN  # tasks a second
 DISPATCHERS = (1, 2, 4)
@@ -59,7 +59,7 @@ INFORMATION = ("agents", "local")
 POLICIES = ("threshold(level=1)",)
 REPLICATIONS = 8  # of replays whose coins cannot be those of the run, and of the model
 AHEAD = 1.0  # s for connections to be made, before the first task
-TURN = 5.0  # s
+TURN = 10.0  # s
 
 
 class Run(NamedTuple):

@@ -9,7 +9,7 @@ from examples.live.many import HEAD, Run, measure, row
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 SEED = 1
-LONG, SHORT = 60.0, 45.0  # s
+LONG, SHORT = 60.0, 50.0  # s
 THRESHOLD = "threshold(level=1)"
 
 
@@ -61,27 +61,27 @@ def test_the_simulator_predicts_the_mean_within_five_percent(results, run):
 
 @every_run
 def test_the_simulator_predicts_the_wait_at_the_servers(results, run):
-    """To 0.05 service times: four standard errors that are due to the coins, which differ where
-    there are several dispatchers or the servers keep time, are 0.04 at most in 45 s.
+    """To 0.06 service times: four standard errors that are due to the coins, which differ where
+    there are several dispatchers or the servers keep time, are 0.055 at most in 50 s.
     """
-    assert abs(results[run].wait_predicted - results[run].wait) <= 0.05, row(results[run])
+    assert abs(results[run].wait_predicted - results[run].wait) <= 0.06, row(results[run])
 
 
 @every_run
 def test_messages_are_as_many_as_the_simulator_counts(results, run):
-    """To 3 %; of local counts there are none. A server's own clock may turn 2 ms too late, so that
-    its period of 20 ms is up to a tenth longer.
+    """To 3 or 4 %; of local counts there are none. A server's own clock may turn 2 ms too late, so
+    that its period of 40 ms is a twentieth longer, and 12,000 updates have a standard error of 1 %.
     """
-    found, least = results[run], 0.97 if run is not CLOCK else 0.88
+    found, least = results[run], 0.97 if run is not CLOCK else 0.91
 
-    assert least * found.messages_replayed <= found.messages <= 1.03 * found.messages_replayed
+    assert least * found.messages_replayed <= found.messages <= 1.04 * found.messages_replayed
     assert (found.messages > 0) is run.agents
 
 
-@pytest.mark.parametrize(("pair", "least"), [(PAIRS[1], 0.015), (PAIRS[2], 0.09)], ids=["2", "4"])
+@pytest.mark.parametrize(("pair", "least"), [(PAIRS[1], 0.015), (PAIRS[2], 0.07)], ids=["2", "4"])
 def test_with_tokens_tasks_wait_less_than_with_local_counts(results, pair, least):
-    """The same tasks, in turns. In the simulator the differences in 45 s are 0.069 and 0.162
-    service times, with standard deviations of 0.009 and 0.014; messages that take 0.5 ms cost 0.01.
+    """The same tasks, in turns. In the simulator the differences in 50 s are 0.066 and 0.169
+    service times, with standard deviations of 0.010 and 0.021; messages that take 1 ms cost 0.01.
     """
     tokens, local = (results[run] for run in pair)
 
