@@ -3,18 +3,19 @@
     python -m examples.live.many --dispatchers 1 2 4 --duration 60
 
 which is `make demo-many`. Eight servers on 127.0.0.1 do one task at a time, exponential of mean
-20 ms; requests come in one Poisson stream at load 0.7, and each goes to a random one of M
+40 ms; requests come in one Poisson stream at load 0.7, and each goes to a random one of M
 dispatchers, M processes of `equipoise serve`. What these know of each other's tasks is one of
 
     agents   the servers tell every dispatcher, over its own streams, of all their tasks
     local    nothing: every dispatcher counts the tasks that it has sent itself
 
 The same tasks come in every run: their times, their dispatchers and how long they ask a server to
-work. When they really came and how long the servers really took is recorded, and the simulator
-replays that record behind M dispatchers that hear "all", messages taking as long as they did, or
-"own". So it predicts how long tasks wait at the servers. What a request takes besides, on its way
-and in the dispatcher, is measured and added to the prediction of its mean response: servers say how
-long each task waited and how long they worked on it.
+work. The two runs of one M take turns of ten seconds, each with servers and dispatchers of its
+own, so that whatever else this machine does befalls both. When tasks really came and how long the
+servers really took is recorded, and the simulator replays that record behind M dispatchers that
+hear "all", messages taking as long as they did, or "own". So it predicts how long tasks wait at the
+servers. What a request takes besides, on its way and in the dispatcher, is measured and added to
+the prediction of its mean response: servers say how long each task waited and how long they worked.
 
 How long messages took is measured from the event at the server (a task has left, a clock has
 turned) to the policy that has heard of it, by the clock of the machine (`noted.py`); the simulator
@@ -50,7 +51,7 @@ from .demo import ROOT, started
 from .load import Load
 
 SERVERS = 8
-MEAN = 0.020  # s
+MEAN = 0.040  # s; messages take a hundredth of it on a machine that is not busy
 LOAD = 0.7
 RATE = SERVERS * LOAD / MEAN  # tasks a second
 DISPATCHERS = (1, 2, 4)
@@ -58,6 +59,7 @@ INFORMATION = ("agents", "local")
 POLICIES = ("threshold(level=1)",)
 REPLICATIONS = 8  # of replays whose coins cannot be those of the run, and of the model
 AHEAD = 1.0  # s for connections to be made, before the first task
+TURN = 10.0  # s
 
 
 class Run(NamedTuple):
@@ -73,6 +75,15 @@ class Run(NamedTuple):
     def agents(self) -> bool:
         """Whether servers tell."""
         return self.information == "agents"
+
+
+class Site(NamedTuple):
+    """Servers and dispatchers that are there for a run, by their addresses."""
+
+    run: Run
+    dispatchers: list[str]
+    status: list[str]  # of the dispatchers
+    agents: list[str]  # of the servers; [] if they do not tell
 
 
 class Task(NamedTuple):
@@ -192,11 +203,39 @@ def given(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return times, work, streams[2].integers(0, run.dispatchers, count)
 
 
-async def loaded(run: Run, dispatchers: list[str]) -> list[Task]:
-    """Send the tasks to the dispatchers; return them as they were answered, all with 200."""
-    times, work, whose = given(run)
+def site(run: Run, stack: ExitStack, folder: Path) -> Site:
+    """Start servers and dispatchers."""
+    server = ["-m", "examples.live.server", "--mean", str(MEAN)]
+    agent = ["--agent"] if run.agents else []
+    lines = all_started(stack, [[*server, "--name", str(i), *agent] for i in range(SERVERS)], ROOT)
+    servers = [[int(port) for port in line.split()] for line in lines]
+    files = [folder / f"{run.information}-{k}.toml" for k in range(run.dispatchers)]
+    for k, file in enumerate(files):
+        file.write_text(configuration(run, servers, k))
+    serve = ["-m", "examples.live.noted"] if run.agents else ["-m", "equipoise", "serve"]
+    lines = all_started(stack, [[*serve, file.name] for file in files], folder)
+    return Site(
+        run,
+        [line.split()[2].rstrip(",") for line in lines],
+        [line.rpartition("http://")[2].removesuffix("/status") for line in lines],
+        [f"127.0.0.1:{ports[1]}" for ports in servers] if run.agents else [],
+    )
+
+
+async def loaded(sites: Sequence[Site]) -> list[list[Task]]:
+    """Send each site its tasks; return them as they were answered, all with 200."""
     began = perf_counter() + AHEAD
-    loads = [_load(address) for address in dispatchers]
+    return await asyncio.gather(
+        *(_loaded(site, i, len(sites), began) for i, site in enumerate(sites))
+    )
+
+
+async def _loaded(site: Site, turn: int, turns: int, began: float) -> list[Task]:
+    times, work, whose = given(site.run)
+    if turns > 1:
+        times = (times // TURN * turns + turn) * TURN + times % TURN
+    addresses = [address.rpartition(":") for address in site.dispatchers]
+    loads = [Load(host, int(port), "/") for host, _, port in addresses]
     found = await asyncio.gather(
         *(
             load.run(times[whose == k].tolist(), work[whose == k].tolist(), began=began)
@@ -213,43 +252,23 @@ async def loaded(run: Run, dispatchers: list[str]) -> list[Task]:
     )
 
 
-def _load(address: str) -> Load:
-    host, _, port = address.rpartition(":")
-    return Load(host, int(port), "/")
-
-
-def record(run: Run) -> Seen:
-    """Run servers, dispatchers and load; return what was seen."""
+def record(runs: Sequence[Run]) -> list[Seen]:
+    """Run servers, dispatchers and load, several runs in turns; return what was seen of each."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        folder = Path(name)
-        server = ["-m", "examples.live.server", "--mean", str(MEAN)]
-        agent = ["--agent"] if run.agents else []
-        lines = all_started(
-            stack, [[*server, "--name", str(i), *agent] for i in range(SERVERS)], ROOT
-        )
-        servers = [[int(port) for port in line.split()] for line in lines]
-        for k in range(run.dispatchers):
-            (folder / f"{k}.toml").write_text(configuration(run, servers, k))
-        serve = ["-m", "examples.live.noted"] if run.agents else ["-m", "equipoise", "serve"]
-        lines = all_started(stack, [[*serve, f"{k}.toml"] for k in range(run.dispatchers)], folder)
-        found = [line.split()[2].rstrip(",") for line in lines]
-        status = [line.rpartition("http://")[2].removesuffix("/status") for line in lines]
-        agents = [f"127.0.0.1:{ports[1]}" for ports in servers] if run.agents else []
-
-        before = [asked(address, "status") for address in status]
-        tasks = asyncio.run(loaded(run, found))
+        sites = [site(run, stack, Path(name)) for run in runs]
+        before = [_messages(site) for site in sites]
+        tasks = asyncio.run(loaded(sites))
         sleep(0.3)  # the last messages are on their way
-        after = [asked(address, "status") for address in status]
-        heard = [asked(address, "heard") for address in status] if agents else []
-        told = [asked(address, "told") for address in agents]
-        trouble = [*wrong(after, len(tasks))]
-        trouble += wrong_agents([asked(address, "status") for address in agents], len(tasks))
-    return Seen(
-        tasks,
-        delays(told, heard),
-        sum(_messages(new) - _messages(old) for old, new in zip(before, after, strict=True)),
-        trouble,
-    )
+        return [seen(*one) for one in zip(sites, before, tasks, strict=True)]
+
+
+def seen(site: Site, before: int, tasks: list[Task]) -> Seen:
+    """Look at a site when its tasks have ended; `before`: its messages until they began."""
+    heard = [asked(address, "heard") for address in site.status] if site.agents else []
+    told = [asked(address, "told") for address in site.agents]
+    trouble = [*wrong([asked(address, "status") for address in site.status], len(tasks))]
+    trouble += wrong_agents([asked(address, "status") for address in site.agents], len(tasks))
+    return Seen(tasks, delays(told, heard), _messages(site) - before, trouble)
 
 
 def delays(told: list[Any], heard: list[Any]) -> np.ndarray:
@@ -264,8 +283,8 @@ def delays(told: list[Any], heard: list[Any]) -> np.ndarray:
     return np.array(found)
 
 
-def _messages(status: dict[str, Any]) -> int:
-    return sum(status["messages"].values())
+def _messages(site: Site) -> int:
+    return sum(sum(asked(address, "status")["messages"].values()) for address in site.status)
 
 
 def wrong(status: list[dict[str, Any]], tasks: int) -> Iterator[str]:
@@ -378,9 +397,19 @@ def _messages_of(one: Record) -> int:
 # -- both ---------------------------------------------------------------------------------------
 
 
-def measure(run: Run, keep: Path | None = None) -> Result:
-    """Run, and predict what was run; write the record into a folder, if one is given."""
-    seen = record(run)
+def in_turns(runs: Sequence[Run]) -> list[list[Run]]:
+    """Return which runs to measure together; while it is another's turn a clock would go on."""
+    if any(resolve(run.policy).policy.clock is not None for run in runs):
+        return [[run] for run in runs]
+    return [list(runs)]
+
+
+def measure(runs: Sequence[Run], keep: Path | None = None) -> list[Result]:
+    """Run, in turns, and predict what was run; write records into a folder, if one is given."""
+    return [_result(run, one, keep) for run, one in zip(runs, record(runs), strict=True)]
+
+
+def _result(run: Run, seen: Seen, keep: Path | None) -> Result:
     if seen.trouble:
         raise SystemExit("\n".join(f"error: {text}" for text in seen.trouble))
     if keep is not None:
@@ -458,11 +487,12 @@ def main() -> None:
         flush=True,
     )
     besides = []
-    for policy, dispatchers, knows in product(given.policy, given.dispatchers, given.knows):
-        run = Run(dispatchers, knows, policy, given.duration, given.seed)
-        result = measure(run, given.keep)
-        besides.append(result.besides)
-        print(row(result), flush=True)
+    for policy, dispatchers in product(given.policy, given.dispatchers):
+        runs = [Run(dispatchers, one, policy, given.duration, given.seed) for one in given.knows]
+        for some in in_turns(runs):
+            for result in measure(some, given.keep):
+                besides.append(result.besides)
+                print(row(result), flush=True)
     print(
         "\npredicted  the same tasks in the simulator behind as many dispatchers, messages taking"
         f"\n           as long as they did, and the {np.mean(besides) * 1e3:.2f} ms that a request "

@@ -9,18 +9,18 @@ from examples.live.many import HEAD, Run, measure, row
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 SEED = 1
-LONG, SHORT = 60.0, 45.0  # s
+LONG, SHORT = 60.0, 50.0  # s
 THRESHOLD = "threshold(level=1)"
-ALONE = [
-    Run(1, "agents", policy, LONG, SEED) for policy in (THRESHOLD, "jiq", "aujsq-exp(delta=1)")
-]
-LOCAL = Run(1, "local", THRESHOLD, SHORT, SEED)
-SEVERAL = [
-    Run(dispatchers, information, THRESHOLD, SHORT, SEED)
-    for dispatchers in (2, 4)
-    for information in ("agents", "local")
-]
-RUNS = [*ALONE, LOCAL, *SEVERAL]
+
+
+def both(dispatchers, seconds):
+    return [Run(dispatchers, one, THRESHOLD, seconds, SEED) for one in ("agents", "local")]
+
+
+PAIRS = [both(1, LONG), both(2, SHORT), both(4, SHORT)]  # that take turns
+CLOCK = Run(1, "agents", "aujsq-exp(delta=1)", LONG, SEED)
+TURNS = [*PAIRS, [Run(1, "agents", "jiq", LONG, SEED)], [CLOCK]]
+RUNS = [run for runs in TURNS for run in runs]
 
 # Mean waits in service times, of the model: exponential service, load 0.7, instant messages. Found
 # with a plain simulator that shares no code with this one.
@@ -39,15 +39,18 @@ def results():
     """Each run once; one that leaves a task or a message behind ends here."""
     print(f"\n{HEAD}")
     found = {}
-    for run in RUNS:
-        found[run] = measure(run)
-        print(row(found[run]), flush=True)
+    for runs in TURNS:
+        for run, result in zip(runs, measure(runs), strict=True):
+            found[run] = result
+            print(row(result), flush=True)
     return found
 
 
-every_run = pytest.mark.parametrize(
-    "run", RUNS, ids=lambda run: f"{run.dispatchers}-{run.information}-{run.policy}"
-)
+def name(run):
+    return f"{run.dispatchers}-{run.information}-{run.policy}"
+
+
+every_run = pytest.mark.parametrize("run", RUNS, ids=name)
 
 
 @every_run
@@ -58,37 +61,34 @@ def test_the_simulator_predicts_the_mean_within_five_percent(results, run):
 
 @every_run
 def test_the_simulator_predicts_the_wait_at_the_servers(results, run):
-    """To 0.05 service times: four standard errors that are due to the coins, which differ where
-    there are several dispatchers or the servers keep time, are 0.04 at most in 45 s.
+    """To 0.06 service times: four standard errors that are due to the coins, which differ where
+    there are several dispatchers or the servers keep time, are 0.055 at most in 50 s.
     """
-    assert abs(results[run].wait_predicted - results[run].wait) <= 0.05, row(results[run])
+    assert abs(results[run].wait_predicted - results[run].wait) <= 0.06, row(results[run])
 
 
 @every_run
 def test_messages_are_as_many_as_the_simulator_counts(results, run):
-    """To 3 %; of local counts there are none. A server's own clock may turn 2 ms too late, so that
-    its period of 20 ms is up to a tenth longer.
+    """To 3 or 4 %; of local counts there are none. A server's own clock may turn 2 ms too late, so
+    that its period of 40 ms is a twentieth longer, and 12,000 updates have a standard error of 1 %.
     """
-    found, least = results[run], 0.97 if run.policy != ALONE[2].policy else 0.88
+    found, least = results[run], 0.97 if run is not CLOCK else 0.91
 
-    assert least * found.messages_replayed <= found.messages <= 1.03 * found.messages_replayed
+    assert least * found.messages_replayed <= found.messages <= 1.04 * found.messages_replayed
     assert (found.messages > 0) is run.agents
 
 
-@pytest.mark.parametrize(("dispatchers", "least"), [(2, 0.015), (4, 0.09)])
-def test_with_tokens_tasks_wait_less_than_with_local_counts(results, dispatchers, least):
-    """The same tasks. In the simulator the differences in 45 s are 0.069 and 0.162 service times
-    with standard deviations of 0.009 and 0.014; messages that take 0.5 ms cost 0.015 of them.
+@pytest.mark.parametrize(("pair", "least"), [(PAIRS[1], 0.015), (PAIRS[2], 0.07)], ids=["2", "4"])
+def test_with_tokens_tasks_wait_less_than_with_local_counts(results, pair, least):
+    """The same tasks, in turns. In the simulator the differences in 50 s are 0.066 and 0.169
+    service times, with standard deviations of 0.010 and 0.021; messages that take 1 ms cost 0.01.
     """
-    tokens, local = (
-        results[Run(dispatchers, information, THRESHOLD, SHORT, SEED)]
-        for information in ("agents", "local")
-    )
+    tokens, local = (results[run] for run in pair)
 
     assert tokens.wait < local.wait - least, f"{row(tokens)}\n{row(local)}"
 
 
-@pytest.mark.parametrize("run", [ALONE[0], LOCAL, *SEVERAL], ids=str)
+@pytest.mark.parametrize("run", [run for pair in PAIRS for run in pair], ids=name)
 def test_the_model_is_that_of_a_plain_simulator(results, run):
     found = results[run]
 
