@@ -217,6 +217,9 @@
     line("messages", (k) => ratio(change("messages_total", k, SMOOTH), change("server_started_total", k, SMOOTH)));
 
     say($("x-up"), `up for ${age(now.up)}`);
+    const { count, silent } = now.workers;
+    $("x-workers").hidden = count === 1;
+    say($("x-workers"), `${count} workers` + (silent.length ? `, ${silent.length} not answering` : ""));
     say($("x-clients"), many(v.proxy_clients[i], "client connection"));
     say($("x-queued"), `${v.proxy_queued[i].toLocaleString("en")} waiting for a server`);
     say($("x-retries"), `${many(change("retries_total", i, 60), "retry", "retries")} in the last minute`);
@@ -652,7 +655,9 @@
       time.dateTime = new Date(event.time * 1000).toISOString();
       time.textContent = clock(event.time);
       const words = document.createElement("span");
-      words.textContent = event.text.replace(" -> ", " → ") + (event.times > 1 ? `, ${event.times} moves since ${clock(event.since)}` : "");
+      const { workers } = event; // those that noticed it
+      const who = workers.length && workers.length < now.workers.count ? ` (${workers.length === 1 ? "worker" : "workers"} ${workers.join(", ")})` : "";
+      words.textContent = event.text.replace(" -> ", " → ") + who + (event.times > 1 ? `, ${event.times} moves since ${clock(event.since)}` : "");
       const state = RANK.find((s) => event.text.includes(` is ${s}`)) ?? (event.text.endsWith(" is gone") ? "draining" : null);
       li.append(time, state ? sign(state) : draw("svg", { viewBox: "0 0 12 12", "aria-hidden": "true" },
         draw("path", { class: "threshold", d: event.text.startsWith("threshold ") ? "M1 9h5V3h5" : "M3 6h6" })), words);

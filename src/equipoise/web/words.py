@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..live.health import State
-from .reading import SLOW
+from ..live.reading import SLOW
 
 MUCH = 0.01  # from this share of requests that went wrong on it is said
 FEW = 10  # unless they are fewer
@@ -41,6 +41,8 @@ def health(
     requests: float = 0,
     errors: float = 0,
     deaf: bool = False,
+    workers: int = 1,
+    silent: Sequence[int] = (),
 ) -> Health:
     """Return the line.
 
@@ -56,12 +58,18 @@ def health(
         Of the last minute.
     deaf
         No server's messages are heard.
+    workers, silent
+        How many processes there are; which of them do not answer.
     """
     if draining:
         return Health("watch", f"Stopping: no more requests are taken, {under_way:,} under way.")
+    if len(silent) == workers:
+        return Health("bad", "No worker answers.")
+    if not servers:
+        return Health("watch", "Nothing is known of the servers yet.")
     out = [one for one in trouble if one.state != SLOW]
     slow = [one.name for one in trouble if one.state == SLOW]
-    level = "watch" if out or queued else "good"
+    level = "watch" if out or queued or silent else "good"
     words = _serving(servers, up, out)
     more = [f"{one.name}: {one.why}." for one in out[:NAMED] if one.why]
     if errors >= FEW and errors >= MUCH * requests:
@@ -72,6 +80,13 @@ def health(
         more.append(f"{waits}: every server that serves is full." if up else f"{waits}.")
     if slow:
         more.append(_listed(slow, "starts slowly", "start slowly") + ".")
+    if silent:
+        who = " and ".join(map(str, silent)) if len(silent) <= NAMED else f"{len(silent)} of them"
+        more.append(
+            f"Worker {who} does not answer."
+            if len(silent) == 1
+            else f"Workers {who} do not answer."
+        )
     if deaf:
         more.append("No server is heard, so choices are random.")
         level = "bad"
