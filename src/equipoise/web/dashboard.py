@@ -33,7 +33,7 @@ from ..report.figures import esc
 from ..report.page import paper_css
 from .figures import FIGURES, told
 from .history import EVERY, MINUTE, Events, History, Minute
-from .view import Joined, One, View, Whole
+from .view import UNHEARD, Joined, One, View, Whole
 from .words import Trouble, health
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ class Dashboard:
             "tells": whole.tells,
             "bounds": BUCKETS,
             "workers": {"count": whole.workers, "silent": whole.silent},
-            "health": self._health(whole, servers, bool(agents.get("deaf")))._asdict(),
-            "agents": {key: agents[key] for key in ("open", "unheard", "deaf") if key in agents},
+            "health": self._health(whole, servers, agents)._asdict(),
+            "agents": {key: value for key, value in agents.items() if key != "of"},
             "servers": self._servers(names, states, find, agents.get("of", {})),
             "events": [event._asdict() for event in self.events.told],
         }
@@ -138,7 +138,9 @@ class Dashboard:
         """Let pages fetch all of the past: at each start, and where its columns change."""
         self.start = f"{time.time_ns():x}"
 
-    def _health(self, whole: Whole, servers: Mapping[str, tuple[str, str]], deaf: bool) -> Any:
+    def _health(
+        self, whole: Whole, servers: Mapping[str, tuple[str, str]], agents: Mapping[str, Any]
+    ) -> Any:
         trouble = sorted(
             (Trouble(name, *how) for name, how in servers.items() if how[0] != State.UP),
             key=lambda one: STATES.index(one.state),
@@ -152,7 +154,12 @@ class Dashboard:
             queued=whole.queued,
             requests=self.history.change("proxy_requests_total", MINUTE),
             errors=self.history.change("errors_total", MINUTE),
-            deaf=deaf,
+            unheard=[
+                Trouble(name, one["state"], one["why"])
+                for name, one in agents.get("of", {}).items()
+                if one["state"] in UNHEARD and servers[name][0] in (State.UP, SLOW)
+            ],
+            deaf=bool(agents.get("deaf")),
             workers=whole.workers,
             silent=whole.silent,
         )

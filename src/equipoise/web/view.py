@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 PATIENCE = 0.4  # s that workers are waited for
 SILENT = 4.0  # s without an answer, after which it is said
 COUNTERS = ("_total", "_sum", "_count")  # how names end of what only grows
+UNHEARD = ("unheard", "refused")  # states of agents
 BY_WORKER = re.compile(r"worker (\d+): (.*)", re.DOTALL)
 
 
@@ -79,7 +80,7 @@ class View(Protocol):
         """Return all that is known of servers, and what is counted of them."""
 
     def agents(self) -> dict[str, Any]:
-        """Return how many are heard (`open`) and `unheard`, whether none is (`deaf`).
+        """Return how many of how many are heard (`open`, `count`), whether none is (`deaf`).
 
         And under `of` what is known of each server's; {} where there are none.
         """
@@ -400,5 +401,4 @@ def joined(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _agents(of: Mapping[str, dict[str, Any]], deaf: bool) -> dict[str, Any]:
     of = {name: agent for name, agent in of.items() if agent}
     states = [agent["state"] for agent in of.values()]
-    heard, unheard = states.count("open"), states.count("unheard")
-    return {"open": heard, "unheard": unheard, "deaf": deaf, "of": of}
+    return {"count": len(of), "open": states.count("open"), "deaf": deaf, "of": of}
