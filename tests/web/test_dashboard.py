@@ -20,6 +20,7 @@ from equipoise.live.metrics import render
 from equipoise.live.serve import Service
 from equipoise.web.dashboard import MOST, ROWS, Dashboard, dashboard, groups, page
 from equipoise.web.figures import FIGURES
+from equipoise.web.view import One
 
 
 class Reader(HTMLParser):
@@ -126,7 +127,7 @@ def test_every_metric_that_the_page_names_is_there():
 
 
 def test_what_was_is_told_from_the_number_that_is_asked_for():
-    data = Dashboard(Still())
+    data = Dashboard(One(Still()))
     for _ in range(5):
         data.sample()
     whole = answered(data)
@@ -141,7 +142,7 @@ def test_what_was_is_told_from_the_number_that_is_asked_for():
 
 @pytest.mark.parametrize("since", ["", "-1", "x", "1.5", "٣", "9" * 4000, "0x1"])
 def test_any_other_number_is_answered_too(since):
-    data = Dashboard(Still())
+    data = Dashboard(One(Still()))
     data.sample()
     found = answered(data, since=since, start=data.start)
 
@@ -149,7 +150,7 @@ def test_any_other_number_is_answered_too(since):
 
 
 def test_a_page_of_an_earlier_start_gets_everything():
-    data = Dashboard(Still())
+    data = Dashboard(One(Still()))
     for _ in range(3):
         data.sample()
 
@@ -158,7 +159,7 @@ def test_a_page_of_an_earlier_start_gets_everything():
 
 def test_servers_are_told_with_rates_of_the_last_minute():
     service = Still()
-    data = Dashboard(service)
+    data = Dashboard(One(service))
     clock = [100.0]
     service.fleet._clock = lambda: clock[0]
     service.fleet.began = 100.0
@@ -185,7 +186,7 @@ def test_a_thousand_servers_are_told_in_groups_and_the_worst_by_name():
     taken = [service.fleet.choose() for _ in range(1500)]
     for slot in taken:
         service.fleet.started(slot)
-    data = Dashboard(service)
+    data = Dashboard(One(service))
     data.sample()
     answer = data.answer({})
     found = json.loads(answer.body)["servers"]
@@ -217,7 +218,7 @@ def test_groups_are_even_and_hold_everybody(servers):
 
 
 def test_however_many_look_it_is_put_together_once_a_sample():
-    data = Dashboard(Still())
+    data = Dashboard(One(Still()))
     data.sample()
     before = data.now
     calls = []
@@ -233,7 +234,7 @@ def test_however_many_look_it_is_put_together_once_a_sample():
 
 def test_a_sample_is_taken_every_second_and_never_caught_up_with():
     service, now = Still(), [0.0]
-    data = Dashboard(service, clock=lambda: now[0])
+    data = Dashboard(One(service), clock=lambda: now[0])
     taken = []
     data.sample = lambda: taken.append(now[0])
     for _ in range(200):  # ten seconds, every 50 ms

@@ -62,6 +62,27 @@ def test_what_else_there_is_to_say():
     assert health(2, 0, [DOWN], queued=1200).more[-1] == "1,200 requests wait."
     deaf = health(2, 2, [], deaf=True)
     assert deaf.level == "bad"
-    assert deaf.more == ("No server is heard, so choices are random.",)
+    assert deaf.words == "All 2 servers serve, but none is heard: choices are random."
+    silent = Trouble("b", "unheard", "its agent was silent for 3 s")
+    assert health(3, 3, [], unheard=[silent]) == Health(
+        "watch", "All 3 servers serve.", ("b is not heard: its agent was silent for 3 s.",)
+    )
+    assert health(9, 9, [], unheard=[silent] * 3).more == ("3 servers are not heard.",)
+    one = health(1, 1, [], deaf=True)
+    assert one.words == "The server serves, but it is not heard: choices are random."
+
+
+def test_workers_that_do_not_answer_are_named():
+    assert health(2, 2, [], workers=4, silent=[2]) == Health(
+        "watch", "All 2 servers serve.", ("Worker 2 does not answer.",)
+    )
+    assert health(2, 2, [], workers=4, silent=[1, 2]).more == ("Workers 1 and 2 do not answer.",)
+    assert health(2, 2, [], workers=4, silent=[0, 1, 2]).more == (
+        "3 of the workers do not answer.",
+    )
+    assert health(2, 2, [], workers=2, silent=[0, 1]) == Health("bad", "No worker answers.")
+
+
+def test_a_dispatcher_that_stops_says_so():
     stopping = health(2, 2, [], draining=True, under_way=3)
     assert stopping == Health("watch", "Stopping: no more requests are taken, 3 under way.")

@@ -40,7 +40,7 @@ class Answer(NamedTuple):
 class Asked:
     """A page that is told its query, as a mapping of names to the last value of each."""
 
-    answer: Callable[[Mapping[str, str]], Answer]
+    answer: Callable[[Mapping[str, str]], Answer | Awaitable[Answer]]
 
 
 Page = Callable[[], Answer | Awaitable[Answer]] | Asked
@@ -51,6 +51,10 @@ class Site(NamedTuple):
 
     pages: Mapping[str, Page]  # by path
     tick: Callable[[], None]  # called many times a second while the dispatcher runs
+
+    def shown(self, there: str) -> str:
+        """Say what to look at first, at an address."""
+        return f"dashboard {there}/" if "/" in self.pages else f"status {there}/status"
 
 
 class Admin:

@@ -41,10 +41,15 @@ if TYPE_CHECKING:
 ANSWERS = 1.0  # s that agents may take to tell their states before requests are taken
 TICK = 0.05  # s, how late the end of a penalty or of an ejection may be noticed
 Say = Callable[[str], None]
+Pages = Callable[["Service | Workers"], Site]
 
 
 def nothing(text: str) -> None:
     """Say nothing."""
+
+
+def no_pages() -> None:
+    """Keep no data of pages."""
 
 
 class Service:
@@ -68,7 +73,7 @@ class Service:
         self,
         config: Config,
         on_event: Callable[[Event], None] | None = None,
-        pages: Callable[[Service], Site] | None = None,
+        pages: Pages | None = None,
         *,
         path: str | os.PathLike[str] | None = None,
         seed: np.random.SeedSequence | None = None,
@@ -110,7 +115,7 @@ class Service:
             "/status": self._status,
             "/health": self._health,
         }
-        self.site = pages(self) if pages and config.admin else Site({}, lambda: None)
+        self.site = pages(self) if pages and config.admin else Site({}, no_pages)
         self.admin = Admin({**self.site.pages, **own})
         self.tls = config.tls.load() if config.tls is not None else None
         self._warned = ""  # of the certificate
@@ -255,8 +260,7 @@ class Service:
         text += self.fleet.core.spec.label
         if self.config.admin is not None:
             there = f"http://{shown(self.admin_address)}"
-            seen = f"dashboard {there}/" if "/" in self.site.pages else f"status {there}/status"
-            text += f"; {seen}"
+            text += f"; {self.site.shown(there)}"
         return text
 
     def troubles(self) -> list[str]:
@@ -374,7 +378,7 @@ def serve(
     wait: bool = False,
     say: Say = nothing,
     note: Say = nothing,
-    pages: Callable[[Service], Site] | None = None,
+    pages: Pages | None = None,
 ) -> int:
     """Run a dispatcher until SIGTERM or SIGINT, then drain; a second signal cuts what is left.
 
@@ -412,7 +416,7 @@ async def _serve(
     wait: bool,
     say: Say,
     note: Say,
-    pages: Callable[[Service], Site] | None,
+    pages: Pages | None,
 ) -> int:
     loop = asyncio.get_running_loop()
     told, again = asyncio.Event(), asyncio.Event()
@@ -458,7 +462,7 @@ async def _serve(
 def _made(
     config: Config,
     happened: Callable[[Event], None],
-    pages: Callable[[Service], Site] | None,
+    pages: Pages | None,
     path: str | os.PathLike[str] | None,
 ) -> Service | Workers:
     """Return what is to run: one dispatcher in this process, or several in their own."""
@@ -466,7 +470,7 @@ def _made(
         return Service(config, happened, pages, path=path)
     from .workers import Workers
 
-    return Workers(config, happened, path=path)
+    return Workers(config, happened, pages, path=path)
 
 
 class Reloading:

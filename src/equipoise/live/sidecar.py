@@ -239,6 +239,8 @@ class Desk(Admin):
         finally:
             assert stream.link is not None
             stream.link.close()
+        if writer.is_closing():  # the dispatcher has gone
+            return
         async with asyncio.timeout(ENDING):
             writer.write(b"0\r\n\r\n")
             writer.close()

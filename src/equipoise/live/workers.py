@@ -35,8 +35,9 @@ import numpy as np
 
 from ..errors import EquipoiseError
 from ..policies.user import try_plain
+from . import reading
 from .access_log import AccessLog
-from .admin import Admin, Answer, as_json
+from .admin import Admin, Answer, Page, Site, as_json
 from .config import Config, split_address
 from .control import Command, Commands, Control, checked
 from .core import warm_up
@@ -45,7 +46,7 @@ from .health import State
 from .metrics import CONTENT_TYPE
 from .proxy import require_live
 from .reload import changes, fixed, kept
-from .serve import Service, shown
+from .serve import TICK, Pages, Service, no_pages, shown
 from .tls import listening
 
 MOST_LINE = 1 << 24  # bytes of a message; a status of 10^4 servers is about 8 MB
@@ -228,6 +229,8 @@ class Work:
             return service.metrics()
         if name == "health":
             return service.healthy
+        if name == "reading":
+            return reading.told(service, asked["what"])
         if name == "reopen":
             return service.reopen_log()
         if name == "take":
@@ -346,6 +349,8 @@ class Workers:
         Checked already.
     on_event
         Called with each `Event` of a worker's fleet, and of the workers themselves.
+    pages
+        Gives further pages of the admin listener; not called where there is none.
     path
         The file it was read from, to be read anew; None if there is none.
     """
@@ -354,6 +359,7 @@ class Workers:
         self,
         config: Config,
         on_event: Callable[[Event], None] | None = None,
+        pages: Pages | None = None,
         *,
         path: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -368,12 +374,16 @@ class Workers:
             AccessLog(config.log.file, config.log.most_waiting).close()  # it can be written
         self.tls = config.tls.load() if config.tls is not None else None
         self.reload = None if path is None else ReloadAll(self, path)
-        self.admin = Admin(
-            {"/metrics": self._metrics, "/status": self._status, "/health": self._health}
-        )
+        self.workers = [Worker(index) for index in range(config.workers)]
+        own: dict[str, Page] = {
+            "/metrics": self._metrics,
+            "/status": self._status,
+            "/health": self._health,
+        }
+        self.site = pages(self) if pages and config.admin else Site({}, no_pages)
+        self.admin = Admin({**self.site.pages, **own})
         self.control: Control | None = None
         self.address = self.admin_address = ("", 0)
-        self.workers = [Worker(index) for index in range(config.workers)]
         self.events: list[Event] = []
         self.journal: list[dict[str, Any]] = []  # what was changed by hand
         self._on_event = on_event
@@ -418,6 +428,9 @@ class Workers:
             raise
         self._wait = True  # one that is started anew serves whoever comes up
         self._keeping = [asyncio.create_task(self._keep(worker)) for worker in self.workers]
+        ticking = asyncio.create_task(self._tick())
+        self._held_tasks.add(ticking)
+        ticking.add_done_callback(self._held_tasks.discard)
 
     async def stop(self, deadline: float | None = None) -> int:
         """Have all drained and ended; return how many requests were cut.
@@ -444,7 +457,8 @@ class Workers:
         text = f"listening on {shown(self.address)}{with_tls}, {servers}, "
         text += f"{self.config.spec.label}, {len(self.workers)} workers"
         if self.config.admin is not None:
-            text += f"; status http://{shown(self.admin_address)}/status"
+            there = f"http://{shown(self.admin_address)}"
+            text += f"; {self.site.shown(there)}"
         return text
 
     def troubles(self) -> list[str]:
@@ -472,6 +486,21 @@ class Workers:
         self.events = [*self.events[1 - MOST_EVENTS :], event]
         if self._on_event is not None:
             self._on_event(event)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether all are drained."""
+        return self._stopping
+
+    async def ask(self, worker: Worker, command: Command, seconds: float = ANSWER) -> Any:
+        """Ask one worker that runs; return its answer.
+
+        Raises
+        ------
+        EquipoiseError
+            If it refuses, does not answer in time, or has ended.
+        """
+        return await _channel(worker).ask(command, seconds)
 
     async def ask_all(self, command: Command, seconds: float = ANSWER) -> list[tuple[Worker, Any]]:
         """Ask all workers that run; return the answers of those that gave one."""
@@ -708,6 +737,11 @@ class Workers:
         if worker.talking is not None:  # its last word is how many it has cut
             await asyncio.wait({worker.talking}, timeout=GRACE)
 
+    async def _tick(self) -> None:
+        while True:
+            self.site.tick()
+            await asyncio.sleep(TICK)
+
     async def _give_up(self) -> None:
         """Nothing is to be left of a start that failed."""
         self._stopping = True
@@ -888,6 +922,9 @@ def _merged_tables(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
             if total
             else None
         )
+    if found.get("agent") and "most" in found:  # each tells of all tasks there, whoever sent them
+        known = [part["most"] for part in parts if part.get("most") is not None]
+        found["most"] = statistics.median_low(known) if known else None
     if "limit" in found and any(part.get("limit") is None for part in parts):
         found["limit"] = None
     return found

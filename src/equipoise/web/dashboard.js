@@ -10,6 +10,7 @@
   const SMOOTH = 10; // s over which points of lines are taken
   const SHOWN = 8; // events, before the older ones are folded away
   const WORDS = { up: "serving", new: "not up yet" };
+  const UNHEARD = ["unheard", "refused"]; // states of agents
   const CLASS = { up: "up", "slow start": "slow", draining: "leaving", down: "down", ejected: "ejected", new: "new" };
   const RANK = ["down", "ejected", "draining", "new", "slow start", "up"]; // worst first
   // what is drawn for a state, in a square of 12
@@ -217,15 +218,17 @@
     line("messages", (k) => ratio(change("messages_total", k, SMOOTH), change("server_started_total", k, SMOOTH)));
 
     say($("x-up"), `up for ${age(now.up)}`);
+    const { count, silent } = now.workers;
+    $("x-workers").hidden = count === 1;
+    say($("x-workers"), `${count} workers` + (silent.length ? `, ${silent.length} not answering` : ""));
     say($("x-clients"), many(v.proxy_clients[i], "client connection"));
     say($("x-queued"), `${v.proxy_queued[i].toLocaleString("en")} waiting for a server`);
     say($("x-retries"), `${many(change("retries_total", i, 60), "retry", "retries")} in the last minute`);
     const tokens = Object.entries(now.tokens);
     $("x-tokens").hidden = !tokens.length;
     say($("x-tokens"), `tokens: ${tokens.map(([colour, n]) => `${n.toLocaleString("en")} ${colour}`).join(", ")}`);
-    const { open, unheard } = now.agents;
-    $("x-agents").hidden = open === undefined;
-    say($("x-agents"), `agents: ${open} heard` + (unheard ? `, ${unheard} not heard` : ""));
+    $("x-agents").hidden = now.agents.count === undefined;
+    say($("x-agents"), `agents: ${now.agents.open} of ${now.agents.count} heard`);
   }
 
   /** Two bounds, the unit once where it is the same. */
@@ -272,6 +275,7 @@
     if (one.why) parts[0] += ` (${one.why})`;
     if (one.promise !== undefined) parts.push(`at most ${one.promise}, told ${age(one.told)} ago`);
     if (one.limit !== null) parts.push(`limit ${one.limit}`);
+    if (one.agent) parts.push(`agent ${heard(one.agent)}`);
     return parts.join(", ");
   }
 
@@ -323,14 +327,16 @@
       const mean = one.slots / one.count;
       const out = one.worst !== "up" && one.worst !== "slow start";
       const look = many_ && one.states.up ? "up" : CLASS[one.worst];
+      const diamond = !many_ && one.promise !== undefined && one.promise <= high && each >= 12 ? y(one.promise) : null;
       const group = draw("g", { class: look }, draw("title", {}, told(one)));
       if (out) group.append(draw("rect", { class: `column ${CLASS[one.worst]}`, x: left + i * each + Math.min(1, each * 0.1), width: Math.max(each - 2, each * 0.8), y: top, height: tall }));
       else group.append(draw("rect", { fill: "transparent", x: left + i * each, width: each, y: top, height: tall }));
       if (one.count > 1 && one.most > mean) group.append(draw("line", { class: "whisker", x1: middle, x2: middle, y1: y(mean), y2: y(one.most) }));
       if (mean > 0) group.append(draw("rect", { class: `bar ${look}`, x, width: thick, y: y(mean), height: bottom - y(mean) }));
       if (one.limit && one.limit <= high && !out) group.append(draw("line", { class: "limit", x1: x - 2, x2: x + thick + 2, y1: y(one.limit), y2: y(one.limit) }));
-      if (!many_ && one.promise !== undefined && one.promise <= high && each >= 12) group.append(draw("path", { class: "most", d: `M${middle} ${y(one.promise) - 4.5}l4.5 4.5l-4.5 4.5l-4.5 -4.5z` }));
-      const label = !many_ && each >= 20 ? y(mean) - 6 : null;
+      if (diamond !== null) group.append(draw("path", { class: "most", d: `M${middle} ${diamond - 4.5}l4.5 4.5l-4.5 4.5l-4.5 -4.5z` }));
+      const over = diamond !== null && Math.abs(diamond - y(mean) + 6) < 14 ? Math.min(diamond - 4, y(mean)) : y(mean);
+      const label = !many_ && each >= 20 ? over - 6 : null; // clear of the diamond
       if (one.worst !== "up") {
         const size = Math.min(14, Math.max(each - 1, 5));
         const at = Math.min(label === null || !mean ? y(mean) - 4 - size : label - 14 - size, bottom - size - 4);
@@ -339,7 +345,8 @@
       }
       if (label !== null && (mean > 0 || one.worst === "up")) above.push(write(middle, label, one.slots.toLocaleString("en"), "value on middle"));
       if (names) group.append(write(middle, bottom + 15, names[i], "name middle"));
-      if (words && one.state !== "up") group.append(write(middle, bottom + 30, WORDS[one.state] ?? one.state, "word middle"));
+      const word = one.state !== "up" ? WORDS[one.state] ?? one.state : UNHEARD.includes(one.agent?.state) ? "not heard" : "";
+      if (words && word) group.append(write(middle, bottom + 30, word, "word middle"));
       parts.push(group);
     });
     if (threshold !== null) {
@@ -410,7 +417,8 @@
         name.children[1].firstChild.replaceWith(sign(row.state));
       }
       say(name.children[0], row.name);
-      say(name.children[1].lastChild, `${words}, ${age(row.for)}` + (row.why ? `: ${row.why}` : ""));
+      const agent_ = row.agent && row.agent.state !== "open" ? `; agent ${heard(row.agent)}` : "";
+      say(name.children[1].lastChild, `${words}, ${age(row.for)}` + (row.why ? `: ${row.why}` : "") + agent_);
       say(state.children[1], words);
       say(state.children[2], ` ${since}`);
       say(slots, row.slots.toLocaleString("en"));
@@ -438,7 +446,8 @@
   }
 
   function heard(agent) {
-    const when = agent.heard_seconds === undefined || agent.heard_seconds === null ? "" : ` ${digits(agent.heard_seconds)} s ago`;
+    const since = agent.heard_seconds;
+    const when = since === null ? "" : since < 1 ? " just now" : ` ${age(since)} ago`;
     return (agent.state === "open" ? "heard" + when : agent.state) + (agent.why ? `: ${agent.why}` : "");
   }
 
@@ -652,8 +661,12 @@
       time.dateTime = new Date(event.time * 1000).toISOString();
       time.textContent = clock(event.time);
       const words = document.createElement("span");
-      words.textContent = event.text.replace(" -> ", " → ") + (event.times > 1 ? `, ${event.times} moves since ${clock(event.since)}` : "");
-      const state = RANK.find((s) => event.text.includes(` is ${s}`)) ?? (event.text.endsWith(" is gone") ? "draining" : null);
+      const { workers } = event; // those that noticed it
+      const who = workers.length && workers.length < now.workers.count ? ` (${workers.length === 1 ? "worker" : "workers"} ${workers.join(", ")})` : "";
+      words.textContent = event.text.replace(" -> ", " → ") + who + (event.times > 1 ? `, ${event.times} moves since ${clock(event.since)}` : "");
+      const state = RANK.find((s) => event.text.includes(` is ${s}`)) ?? (event.text.endsWith(" is gone") ? "draining"
+        : / was not heard|^no server is heard/.test(event.text) ? "ejected"
+        : / is heard again$|^servers are heard/.test(event.text) ? "up" : null);
       li.append(time, state ? sign(state) : draw("svg", { viewBox: "0 0 12 12", "aria-hidden": "true" },
         draw("path", { class: "threshold", d: event.text.startsWith("threshold ") ? "M1 9h5V3h5" : "M3 6h6" })), words);
       return li;

@@ -1,4 +1,4 @@
-"""The page at / of the admin listener and its data at /history, for one dispatcher.
+"""The page at / of the admin listener and its data at /history, for one dispatcher or several.
 
     /                        the page: one file, nothing from elsewhere
     /history?since=&start=   samples from that number on, and how all is now; JSON
@@ -11,6 +11,7 @@ a sample.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import time
@@ -19,65 +20,79 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..live.admin import Answer, Asked, Site, as_json
-from ..live.fleet import BUCKETS, Fleet
+from ..live.fleet import BUCKETS
 from ..live.health import State
+from ..live.reading import COUNTED, COUNTS, SERVERS, SLOW, STATES, WHOLE
 from ..live.serve import Service
 from ..report.figures import esc
 from ..report.page import paper_css
-from . import reading
 from .figures import FIGURES, told
 from .history import EVERY, MINUTE, Events, History, Minute
-from .reading import COUNTED, SLOW, STATES
+from .view import UNHEARD, Joined, One, View, Whole
 from .words import Trouble, health
+
+if TYPE_CHECKING:
+    from ..live.workers import Workers
 
 MOST = 100  # servers that are told one by one; bars, where there are more
 ROWS = 40  # of the table, where there are more
 MOST_FOUND = 200  # characters of `find` that are looked at
+LOOKS = 3.0  # s for which whoever has asked is taken to look on
 
 
-def dashboard(service: Service) -> Site:
-    """Return the pages of a service, and what samples it; as `Service` takes it."""
-    data = Dashboard(service)
-    return Site({"/": page, "/history": Asked(data.answer)}, data.tick)
+def dashboard(service: Service | Workers) -> Site:
+    """Return the pages of a service, and what samples it; as `Service` and `Workers` take it."""
+    if isinstance(service, Service):
+        data = Dashboard(One(service))
+        return Site({"/": page, "/history": Asked(data.answer)}, data.tick)
+    asking = Asking(Joined(service))
+    return Site({"/": page, "/history": Asked(asking.answer)}, asking.tick)
 
 
 class Dashboard:
-    """What the page shows of one service."""
+    """What the page shows of a view."""
 
-    def __init__(
-        self,
-        service: Service,
-        clock: Callable[[], float] = time.monotonic,
-        read: Callable[[Service], reading.Reading] = reading.read,
-    ) -> None:
-        self.service, self._clock, self._read = service, clock, read
+    def __init__(self, view: View, clock: Callable[[], float] = time.monotonic) -> None:
+        self.view, self._clock = view, clock
         self.history, self.minute, self.events = History(), Minute(), Events()
         self._begin()
         self._due = clock()
+        self._anew = view.anew
         self._made: dict[str, dict[str, Any]] = {}  # by `find`; of the sample that is the last
 
     def tick(self) -> None:
         """Take a sample, if one is due."""
+        if self.due():
+            self.sample()
+
+    def due(self) -> bool:
+        """Whether a sample is due; it is then taken to be taken."""
         now = self._clock()
         if now < self._due:
-            return
+            return False
         self._due = max(self._due + EVERY, now + EVERY / 2)  # in step, without catching up
-        self.sample()
+        return True
 
     def sample(self) -> None:
         """Take a sample."""
-        fleet = self.service.fleet
-        found = self._read(self.service)
-        if self.history.add(found):
+        view = self.view
+        found = view.read()
+        if found.values and self.history.add(found):
             self._begin()  # whoever looks must see all columns of the past
-        self.events.add(fleet.events)
+        self.events.add(view.events)
+        if view.anew != self._anew:
+            self._anew, self.minute = view.anew, Minute()
         if self.minute.due(found.at):
-            self.minute.add(found.at, list(fleet.backends), reading.counts(fleet.backends.values()))
+            self.minute.add(found.at, *view.counts())
+        self.forget()
+
+    def forget(self) -> None:
+        """Put together anew what is asked for next."""
         self._made.clear()
 
     def answer(self, query: Mapping[str, str]) -> Answer:
@@ -97,21 +112,22 @@ class Dashboard:
 
     def now(self, find: str = "") -> dict[str, Any]:
         """Return how all is at this moment; text, numbers, lists and dicts."""
-        fleet = self.service.fleet
-        agents = self._agents()
-        names = list(fleet.backends)
-        states = [reading.state(fleet, name) for name in names]
+        view = self.view
+        whole, agents, servers = view.whole(), view.agents(), view.states()
+        names = list(servers)
+        states = [state for state, _ in servers.values()]
         return {
             "start": self.start,
             "time": round(time.time(), 3),
-            "up": round(fleet.up_seconds, 3),
-            "policy": fleet.core.spec.label,
-            "threshold": fleet.threshold,
-            "tokens": fleet.core.tokens(),
-            "tells": fleet.core.tells,
+            "up": round(view.up_seconds, 3),
+            "policy": whole.policy,
+            "threshold": whole.threshold,
+            "tokens": whole.tokens,
+            "tells": whole.tells,
             "bounds": BUCKETS,
-            "health": self._health(names, states, bool(agents.get("deaf")))._asdict(),
-            "agents": {key: agents[key] for key in ("open", "unheard", "deaf") if key in agents},
+            "workers": {"count": whole.workers, "silent": whole.silent},
+            "health": self._health(whole, servers, agents)._asdict(),
+            "agents": {key: value for key, value in agents.items() if key != "of"},
             "servers": self._servers(names, states, find, agents.get("of", {})),
             "events": [event._asdict() for event in self.events.told],
         }
@@ -122,41 +138,35 @@ class Dashboard:
         """Let pages fetch all of the past: at each start, and where its columns change."""
         self.start = f"{time.time_ns():x}"
 
-    def _agents(self) -> dict[str, Any]:
-        """What is known of the servers' agents, and under "of" of each; {} where there are none."""
-        if not self.service.fleet.core.agents:
-            return {}
-        status = self.service.status()
-        of = {one["name"]: one["agent"] for one in status["servers"] if one.get("agent")}
-        return {**status.get("agents", {}), "of": of}
-
-    def _health(self, names: Sequence[str], states: Sequence[str], deaf: bool) -> Any:
-        service, of = self.service, self.service.fleet.health.of
+    def _health(
+        self, whole: Whole, servers: Mapping[str, tuple[str, str]], agents: Mapping[str, Any]
+    ) -> Any:
         trouble = sorted(
-            (
-                Trouble(name, state, of[name].why)
-                for name, state in zip(names, states, strict=True)
-                if state != State.UP
-            ),
+            (Trouble(name, *how) for name, how in servers.items() if how[0] != State.UP),
             key=lambda one: STATES.index(one.state),
         )
-        figures = service.proxy.figures()
         return health(
-            len(names),
-            sum(state in (State.UP, SLOW) for state in states),
+            len(servers),
+            sum(state in (State.UP, SLOW) for state, _ in servers.values()),
             trouble,
-            draining=service.proxy.draining,
-            under_way=figures.under_way,
-            queued=figures.queued,
+            draining=whole.draining,
+            under_way=whole.under_way,
+            queued=whole.queued,
             requests=self.history.change("proxy_requests_total", MINUTE),
             errors=self.history.change("errors_total", MINUTE),
-            deaf=deaf,
+            unheard=[
+                Trouble(name, one["state"], one["why"])
+                for name, one in agents.get("of", {}).items()
+                if one["state"] in UNHEARD and servers[name][0] in (State.UP, SLOW)
+            ],
+            deaf=bool(agents.get("deaf")),
+            workers=whole.workers,
+            silent=whole.silent,
         )
 
     def _servers(
         self, names: Sequence[str], states: Sequence[str], find: str, agents: Mapping[str, Any]
     ) -> dict[str, Any]:
-        fleet = self.service.fleet
         found: dict[str, Any] = {
             "count": len(names),
             "states": dict(Counter(states)),
@@ -167,19 +177,16 @@ class Dashboard:
             shown = [name for name in names if find.lower() in name.lower()]
         found["found"] = len(shown)
         if len(names) > MOST:
-            slots = dict(zip(names, map(fleet.slots, names), strict=True))
+            slots = dict(zip(names, map(self.view.slots, names), strict=True))
             rank = dict(zip(names, map(STATES.index, states), strict=True))
             found["groups"] = groups(names, states, list(slots.values()))
             shown = sorted(shown, key=lambda name: (rank[name], -slots[name]))[:ROWS]
-        found["rows"] = self._rows(fleet, shown, agents)
+        found["rows"] = self._rows(shown, agents)
         return found
 
-    def _rows(
-        self, fleet: Fleet, names: Sequence[str], agents: Mapping[str, Any]
-    ) -> list[dict[str, Any]]:
-        rows = reading.servers(fleet, names)
-        counted = reading.counts(fleet.backends[name] for name in names)
-        at = fleet.up_seconds
+    def _rows(self, names: Sequence[str], agents: Mapping[str, Any]) -> list[dict[str, Any]]:
+        rows, counted = self.view.rows(names)
+        at = self.view.up_seconds
         for row, now in zip(rows, counted, strict=True):
             change = self.minute.change(at, row["name"], now)
             if change is not None:
@@ -192,6 +199,43 @@ class Dashboard:
             if row["name"] in agents:
                 row["agent"] = agents[row["name"]]
         return rows
+
+
+class Asking:
+    """What the page shows of workers, who are asked for it.
+
+    Of servers one by one they are asked only while somebody looks, and every ten seconds for what
+    they have counted.
+    """
+
+    def __init__(self, view: Joined, clock: Callable[[], float] = time.monotonic) -> None:
+        self.view, self._clock = view, clock
+        self.data = Dashboard(view, clock)
+        self._sampling: asyncio.Task[None] | None = None
+        self._looked = -LOOKS  # when somebody last did
+        self._known = False  # whether servers were asked for since the last sample
+
+    def tick(self) -> None:
+        """Begin to take a sample, if one is due and none is being taken."""
+        if self.data.due() and (self._sampling is None or self._sampling.done()):
+            self._sampling = asyncio.get_running_loop().create_task(self.sample())
+
+    async def sample(self) -> None:
+        """Ask, and take a sample."""
+        looked = self._clock() - self._looked < LOOKS
+        counts = self.data.minute.due(self.view.up_seconds)
+        await self.view.ask(SERVERS if looked else COUNTS if counts else WHOLE)
+        self._known = looked
+        self.data.sample()
+
+    async def answer(self, query: Mapping[str, str]) -> Answer:
+        """Return /history."""
+        self._looked = self._clock()
+        if not self._known:
+            await self.view.ask(SERVERS)
+            self._known = True
+            self.data.forget()
+        return self.data.answer(query)
 
 
 def groups(

@@ -20,14 +20,15 @@ class Figure(NamedTuple):
 
 
 def _quantile(q: float, over: str) -> str:
-    return f"histogram_quantile({q:g}, rate({P}request_duration_seconds_bucket[{over}]))"
+    buckets = f"rate({P}request_duration_seconds_bucket[{over}])"
+    return f"histogram_quantile({q:g}, sum by (le) ({buckets}))"
 
 
 MEAN_AT_SERVER = (
     f"sum(rate({P}server_duration_seconds_sum[10s])) / "
     f"sum(rate({P}server_duration_seconds_count[10s]))"
 )
-UP = f'sum({P}server_state{{state="up"}})'
+UP = f'count(sum by (server) ({P}server_state{{state="up"}}) > 0)'
 INTERPOLATED = (
     "Interpolated: the histogram only tells between which two of its bounds it lies, and within "
     "them requests are taken to be evenly spread."
@@ -38,13 +39,13 @@ FIGURES = (
         "Requests per second",
         "Requests whose head was complete, those that were refused too. Mean of the last ten "
         "seconds; the line shows ten minutes.",
-        f"rate({P}proxy_requests_total[10s])",
+        f"sum(rate({P}proxy_requests_total[10s]))",
     ),
     Figure(
         "flight",
         "In flight",
         "Requests that are not answered yet, those that wait for a server included.",
-        f"{P}proxy_under_way",
+        f"sum({P}proxy_under_way)",
     ),
     Figure(
         "median",
@@ -77,28 +78,29 @@ FIGURES = (
         "queued",
         "Waiting",
         "Requests that wait for a server, because every one that is up is full or none is up.",
-        f"{P}proxy_queued",
+        f"sum({P}proxy_queued)",
     ),
-    Figure("clients", "Clients", "Connections of clients.", f"{P}proxy_clients"),
+    Figure("clients", "Clients", "Connections of clients.", f"sum({P}proxy_clients)"),
     Figure(
         "retries",
         "Retries",
         "Further servers tried during the last minute.",
-        f"increase({P}retries_total[1m])",
+        f"sum(increase({P}retries_total[1m]))",
     ),
     Figure(
         "tokens",
         "Tokens",
         "Servers of which the dispatcher has a token. Green: fewer tasks than the threshold; "
         "yellow: fewer than the higher one. For a policy that knows idle servers, those are green.",
-        f"{P}tokens",
+        f"sum by (colour) ({P}tokens)",
     ),
-    Figure("up", "Up for", "Since the dispatcher was started.", f"{P}up_seconds"),
+    Figure("up", "Up for", "Since the dispatcher was started.", f"max({P}up_seconds)"),
     Figure(
         "threshold",
         "Threshold",
-        "What the policy holds its servers to: a server that has fewer tasks is chosen first.",
-        f"{P}threshold",
+        "What the policy holds its servers to: a server that has fewer tasks is chosen first. "
+        "Of several workers' thresholds the middle one.",
+        f"quantile(0.5, {P}threshold)",
     ),
     Figure(
         "load",
@@ -113,7 +115,8 @@ FIGURES = (
         "spread",
         "Emptiest and fullest",
         "The fewest and the most requests at a server that is up.",
-        f'min({P}server_slots), max({P}server_slots) of those with {P}server_state{{state="up"}} 1',
+        f"min(sum by (server) ({P}server_slots)), max(sum by (server) ({P}server_slots)) of those "
+        f'with {P}server_state{{state="up"}} 1',
     ),
     Figure(
         "quantiles",
@@ -125,13 +128,13 @@ FIGURES = (
         "slots",
         "Tasks",
         "Requests at the server, or on their way to it.",
-        f"{P}server_slots",
+        f"sum by (server) ({P}server_slots)",
     ),
     Figure(
         "limit",
         "Limit",
         "The most requests that the server is sent at once, where one is configured.",
-        f"{P}server_limit",
+        f"sum by (server) ({P}server_limit)",
     ),
     Figure(
         "most",
@@ -151,20 +154,21 @@ FIGURES = (
         "rate",
         "Requests per second of a server",
         "Requests sent to it, mean of the last minute.",
-        f"rate({P}server_started_total[1m])",
+        f"sum by (server) (rate({P}server_started_total[1m]))",
     ),
     Figure(
         "mean",
         "Mean time at a server",
         "Of the requests that ended well there during the last minute, to the last byte.",
-        f"rate({P}server_duration_seconds_sum[1m]) / rate({P}server_duration_seconds_count[1m])",
+        f"sum by (server) (rate({P}server_duration_seconds_sum[1m])) / "
+        f"sum by (server) (rate({P}server_duration_seconds_count[1m]))",
     ),
     Figure(
         "failures",
         "Failures of a server",
         "Requests that failed there by its own fault during the last minute, those that went well "
         "elsewhere afterwards included.",
-        f"increase({P}server_failures_total[1m])",
+        f"sum by (server) (increase({P}server_failures_total[1m]))",
     ),
 )  # fmt: skip
 BY_KEY = {figure.key: figure for figure in FIGURES}

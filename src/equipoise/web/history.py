@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .reading import Reading
+from ..live.reading import Reading
 
 EVERY = 1.0  # s
 KEPT = 601  # samples: ten minutes, and where the first second of them began
 SNAPSHOT = 10.0  # s between two of `Minute`
 MINUTE = 60.0
+TOGETHER = 10.0  # s, within which workers notice the same
 
 
 class History:
@@ -134,6 +135,14 @@ class Minute:
         return sum(kept.counts.nbytes for kept in self._kept)
 
 
+class Happened(NamedTuple):
+    """An event, and the worker that tells it; None where it is told by all, or there is but one."""
+
+    time: float
+    text: str
+    worker: int | None = None
+
+
 class Told(NamedTuple):
     """An event, or several of a kind in a row."""
 
@@ -141,12 +150,14 @@ class Told(NamedTuple):
     text: str
     times: int = 1
     since: float = 0.0  # the first one's time
+    workers: tuple[int, ...] = ()  # who tell it
 
 
 class Events:
     """The last events, newest last. A threshold that moves to and fro is one of them.
 
-    So a threshold that is learnt anew again and again pushes no other event out of the list.
+    So a threshold that is learnt anew again and again pushes no other event out of the list. What
+    several workers tell within `TOGETHER` seconds is one event, too.
     """
 
     def __init__(self, most: int = 100) -> None:
@@ -154,7 +165,10 @@ class Events:
         self._seen: Any = None
 
     def add(self, events: Sequence[Any]) -> None:
-        """Take what is new of a list of events (`time`, `text`), which may have lost its first."""
+        """Take what is new of events (`time`, `text`, `worker`); the list may have lost its first.
+
+        The objects must be the same ones each time.
+        """
         new = []
         for event in reversed(events):
             if event is self._seen:
@@ -164,7 +178,21 @@ class Events:
             return
         self._seen = new[0]
         for event in reversed(new):
-            self._tell(event.time, event.text)
+            worker = getattr(event, "worker", None)
+            if worker is None:
+                self._tell(event.time, event.text)
+            elif not self._join(event.time, event.text, worker):
+                self.told.append(Told(event.time, event.text, 1, event.time, (worker,)))
+
+    def _join(self, time: float, text: str, worker: int) -> bool:
+        """Add a worker to those that told it just now, if another did; say whether one did."""
+        for i, last in reversed(list(enumerate(self.told))):
+            if last.text == text and abs(time - last.since) <= TOGETHER and last.workers:
+                if worker in last.workers:
+                    return False
+                self.told[i] = last._replace(workers=tuple(sorted((*last.workers, worker))))
+                return True
+        return False
 
     def _tell(self, time: float, text: str) -> None:
         last = self.told[-1] if self.told else None

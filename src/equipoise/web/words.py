@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..live.health import State
-from .reading import SLOW
+from ..live.reading import SLOW
 
 MUCH = 0.01  # from this share of requests that went wrong on it is said
 FEW = 10  # unless they are fewer
@@ -40,7 +40,10 @@ def health(
     queued: int = 0,
     requests: float = 0,
     errors: float = 0,
+    unheard: Sequence[Trouble] = (),
     deaf: bool = False,
+    workers: int = 1,
+    silent: Sequence[int] = (),
 ) -> Health:
     """Return the line.
 
@@ -54,15 +57,24 @@ def health(
         The dispatcher is stopping.
     requests, errors
         Of the last minute.
-    deaf
-        No server's messages are heard.
+    unheard, deaf
+        Those whose agents are not heard; no server that serves is.
+    workers, silent
+        How many processes there are; which of them do not answer.
     """
     if draining:
         return Health("watch", f"Stopping: no more requests are taken, {under_way:,} under way.")
+    if len(silent) == workers:
+        return Health("bad", "No worker answers.")
+    if not servers:
+        return Health("watch", "Nothing is known of the servers yet.")
     out = [one for one in trouble if one.state != SLOW]
     slow = [one.name for one in trouble if one.state == SLOW]
-    level = "watch" if out or queued else "good"
+    level = "watch" if out or queued or silent or unheard else "good"
     words = _serving(servers, up, out)
+    if deaf:
+        words += f", but {'none is' if up > 1 else 'it is not'} heard: choices are random"
+        level = "bad"
     more = [f"{one.name}: {one.why}." for one in out[:NAMED] if one.why]
     if errors >= FEW and errors >= MUCH * requests:
         words += f", and {_share(errors, requests)} of requests went wrong in the last minute"
@@ -72,9 +84,14 @@ def health(
         more.append(f"{waits}: every server that serves is full." if up else f"{waits}.")
     if slow:
         more.append(_listed(slow, "starts slowly", "start slowly") + ".")
-    if deaf:
-        more.append("No server is heard, so choices are random.")
-        level = "bad"
+    if silent:
+        more.append(_silent(silent))
+    if len(unheard) > NAMED:
+        more.append(f"{len(unheard):,} servers are not heard.")
+    else:
+        more += [
+            f"{one.name} is not heard" + (f": {one.why}." if one.why else ".") for one in unheard
+        ]
     return Health("bad" if up == 0 else level, words + ".", tuple(more))
 
 
@@ -89,6 +106,14 @@ def _serving(servers: int, up: int, out: Sequence[Trouble]) -> str:
         return f"No server serves: {', '.join(who)}"
     some = f"{up:,} of {servers:,} server{'s' * (servers != 1)} serve{'s' * (up == 1)}"
     return f"{some}: {', '.join(who)}"
+
+
+def _silent(silent: Sequence[int]) -> str:
+    if len(silent) == 1:
+        return f"Worker {silent[0]} does not answer."
+    if len(silent) > NAMED:
+        return f"{len(silent)} of the workers do not answer."
+    return f"Workers {' and '.join(map(str, silent))} do not answer."
 
 
 def _listed(names: Sequence[str], one: str, more: str) -> str:

@@ -1,21 +1,23 @@
 """What the dashboard reads of a running service: numbers that have a name in /metrics.
 
 A `Reading` is taken every second and must cost little; `servers` and what follows it is read only
-while somebody looks. Readings of several dispatchers, each of its own, add up: see `total`.
+while somebody looks. Readings of several dispatchers, each of its own, add up: see `total`; `told`
+is what a worker tells of itself, for the page of them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import statistics
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..live.health import State
+from .health import State
 
 if TYPE_CHECKING:
-    from ..live.fleet import Backend, Fleet
-    from ..live.serve import Service
+    from .fleet import Backend, Fleet
+    from .serve import Service
 
 SLOW = "slow start"
 # as `server_state` names them, what is wrong first
@@ -64,18 +66,19 @@ def read(service: Service) -> Reading:
 # How dispatchers' own values make one for all, where that is no sum. Each knows its own tasks only,
 # so that the fullest server of all of them has at least what the fullest of one has.
 JOINED: dict[str, Callable[[Iterable[float]], float]] = {
-    "threshold": max,
+    "threshold": statistics.median_low,
     "servers_up": max,
     "least_slots": min,
     "most_slots": max,
 }
 
 
-def total(readings: list[Reading]) -> Reading:
-    """Return what several dispatchers have counted together."""
+def total(readings: Sequence[Reading]) -> Reading:
+    """Return what several dispatchers have counted together; the threshold is the middle one."""
+    names = dict.fromkeys(name for reading in readings for name in reading.values)
     values = {
-        name: JOINED.get(name, sum)([reading.values[name] for reading in readings])
-        for name in readings[0].values
+        name: JOINED.get(name, sum)([r.values[name] for r in readings if name in r.values])
+        for name in names
     }
     buckets = np.sum([reading.buckets for reading in readings], axis=0)
     return Reading(max(reading.at for reading in readings), values, buckets.tolist())
@@ -116,4 +119,41 @@ def servers(fleet: Fleet, names: Iterable[str]) -> list[dict[str, Any]]:
         if (one := known.get(name)) is not None and one.most is not None:
             row["most"], row["told"] = one.most, round(now - one.since, 2)
         found.append(row)
+    return found
+
+
+# -- by a worker, to its parent -----------------------------------------------------------------
+
+WHOLE, COUNTS, SERVERS = "whole", "counts", "servers"  # what can be asked for; each has the first
+
+
+def told(service: Service, what: str) -> dict[str, Any]:
+    """Return what a worker tells of itself: text, numbers, lists and dicts.
+
+    Parameters
+    ----------
+    what
+        `WHOLE`: the reading, and the tasks at each server that is up. `COUNTS`: what is counted of
+        each server, too. `SERVERS`: and all else that is known of it.
+    """
+    fleet = service.fleet
+    up = (server.name for server in fleet.core.servers)
+    found: dict[str, Any] = {
+        "reading": read(service),
+        "up": dict(zip(up, fleet.up_slots(), strict=True)),
+        "policy": fleet.core.spec.label,
+        "learns": fleet.core.spec.policy.learns,
+        "tokens": fleet.core.tokens(),
+        "tells": fleet.core.tells,
+        "deaf": fleet.hearing is not None and fleet.hearing.deaf,
+    }
+    if what != WHOLE:
+        found["counts"] = dict(
+            zip(fleet.backends, counts(fleet.backends.values()).tolist(), strict=True)
+        )
+    if what == SERVERS:
+        found["servers"] = servers(fleet, list(fleet.backends))
+        if fleet.hearing is not None:
+            for row in found["servers"]:
+                row["agent"] = fleet.hearing.status(row["name"], fleet.now)
     return found
