@@ -274,7 +274,7 @@ def test_a_server_is_as_most_workers_see_it():
     )
 
     assert seen == row(
-        state="down", why="refused", slots=5, limit=8, most=9, told=0.5, **{"for": 2.0}
+        state="down", why="refused", slots=5, limit=8, most=9, told=0.5, **{"for": 3.0}
     )
 
 

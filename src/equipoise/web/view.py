@@ -386,7 +386,7 @@ def joined(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         **rows[0],
         "state": state,
         "why": agree[0]["why"],
-        "for": min(row["for"] for row in agree),
+        "for": max(row["for"] for row in agree),
         "slots": sum(row["slots"] for row in rows),
         "limit": None if None in limits else sum(limits),
     }
