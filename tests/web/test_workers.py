@@ -42,7 +42,8 @@ class Processes:
         if worker.index in self.mute:
             await asyncio.sleep(3)
             raise EquipoiseError("a worker did not answer within 3 s")
-        return json.loads(json.dumps(reading.told(self.services[worker.index], command["what"])))
+        found = reading.told(self.services[worker.index], command["what"], command["start"])
+        return json.loads(json.dumps(found))
 
 
 def three(*policies):
@@ -75,7 +76,7 @@ def test_sums_are_those_of_all_workers_and_the_threshold_is_the_middle_one():
     fleets = [service.fleet for service in processes.services]
     slots = {name: sum(f.slots(name) for f in fleets) for name in ("s0", "s1", "s2")}
     assert data["threshold"] == last["threshold"] == 2
-    assert data["workers"] == {"count": 3, "silent": []}
+    assert data["workers"] == {"count": 3, "silent": [], "apart": 3}
     assert last["server_started_total"] == 5 + 6 + 7
     assert last["server_duration_seconds_count"] == 2 + 3 + 4
     assert last["servers_up"] == 3
@@ -240,6 +241,24 @@ def test_what_several_workers_notice_is_one_event_and_thresholds_are_the_middle_
     ]
 
 
+def test_many_servers_are_told_in_parts_and_all_are_there():
+    processes = Processes([Still(1234, seed=seed) for seed in (1, 2)])
+    for service in processes.services:
+        work(service.fleet, 900, 100)
+
+    async def go():
+        asking = Asking(Joined(processes))
+        await asking.sample()
+        return await answered(asking), asking.view.counts()
+
+    data, (names, counted) = run(go())
+    assert processes.asked.count("servers") == processes.asked.count("counts") == 2 * 3
+    assert data["servers"]["count"] == 1234
+    assert sum(group["slots"] for group in data["servers"]["groups"]) == 2 * (900 - 101)
+    assert names == [f"s{i}" for i in range(1234)]
+    assert counted[:, 0].sum() == 2 * 900
+
+
 def row(**given):
     start = {"name": "a", "address": "x:1", "state": "up", "why": "", "for": 9.0, "slots": 1}
     return {**start, "limit": None, **given}
@@ -255,7 +274,7 @@ def test_a_server_is_as_most_workers_see_it():
     )
 
     assert seen == row(
-        state="down", why="refused", slots=5, limit=8, most=9, told=0.5, **{"for": 2.0}
+        state="down", why="refused", slots=5, limit=8, most=9, told=0.5, **{"for": 3.0}
     )
 
 
@@ -304,6 +323,7 @@ def test_real_workers_are_one_page_whatever_becomes_of_one(tmp_path):
                 await tab.becomes(f"{H1} === 'All 2 servers serve.'", 20)
                 await tab.becomes("equipoise.past.values.proxy_requests_total.at(-1) === 40", 20)
                 found["facts"] = await tab.text("#facts")
+                found["legend"] = await tab.text("#states")
                 found["metrics"] = await asked(workers, "/metrics")
                 stopped = workers.workers[0]
                 os.kill(stopped.pid, signal.SIGSTOP)
@@ -339,6 +359,7 @@ def test_real_workers_are_one_page_whatever_becomes_of_one(tmp_path):
     found = run(go(), 120)
     assert "; dashboard http://127.0.0.1:" in found["line"]
     assert "2 workers" in found["facts"]
+    assert "at each of 2 workers" in found["legend"]
     each = [
         int(line.split()[-1])
         for line in found["metrics"].splitlines()

@@ -125,9 +125,10 @@ def servers(fleet: Fleet, names: Iterable[str]) -> list[dict[str, Any]]:
 # -- by a worker, to its parent -----------------------------------------------------------------
 
 WHOLE, COUNTS, SERVERS = "whole", "counts", "servers"  # what can be asked for; each has the first
+PART = 500  # servers of an answer; a few ms, in which no request is served
 
 
-def told(service: Service, what: str) -> dict[str, Any]:
+def told(service: Service, what: str, start: int = 0) -> dict[str, Any]:
     """Return what a worker tells of itself: text, numbers, lists and dicts.
 
     Parameters
@@ -135,10 +136,31 @@ def told(service: Service, what: str) -> dict[str, Any]:
     what
         `WHOLE`: the reading, and the tasks at each server that is up. `COUNTS`: what is counted of
         each server, too. `SERVERS`: and all else that is known of it.
+    start
+        Of servers that one and those after it, at most `PART`; `next` is where to go on, or None.
+        Where it is not 0 the whole is left out.
     """
     fleet = service.fleet
+    names = [] if what == WHOLE else list(fleet.backends)
+    end = start + PART
+    found: dict[str, Any] = {} if start else _whole(service)
+    found["next"] = end if end < len(names) else None
+    names = names[start:end]
+    if what != WHOLE:
+        numbers = counts(fleet.backends[name] for name in names).tolist()
+        found["counts"] = dict(zip(names, numbers, strict=True))
+    if what == SERVERS:
+        found["servers"] = servers(fleet, names)
+        if fleet.hearing is not None:
+            for row in found["servers"]:
+                row["agent"] = fleet.hearing.status(row["name"], fleet.now)
+    return found
+
+
+def _whole(service: Service) -> dict[str, Any]:
+    fleet = service.fleet
     up = (server.name for server in fleet.core.servers)
-    found: dict[str, Any] = {
+    return {
         "reading": read(service),
         "up": dict(zip(up, fleet.up_slots(), strict=True)),
         "policy": fleet.core.spec.label,
@@ -147,13 +169,3 @@ def told(service: Service, what: str) -> dict[str, Any]:
         "tells": fleet.core.tells,
         "deaf": fleet.hearing is not None and fleet.hearing.deaf,
     }
-    if what != WHOLE:
-        found["counts"] = dict(
-            zip(fleet.backends, counts(fleet.backends.values()).tolist(), strict=True)
-        )
-    if what == SERVERS:
-        found["servers"] = servers(fleet, list(fleet.backends))
-        if fleet.hearing is not None:
-            for row in found["servers"]:
-                row["agent"] = fleet.hearing.status(row["name"], fleet.now)
-    return found

@@ -230,7 +230,7 @@ class Work:
         if name == "health":
             return service.healthy
         if name == "reading":
-            return reading.told(service, asked["what"])
+            return reading.told(service, asked["what"], asked["start"])
         if name == "reopen":
             return service.reopen_log()
         if name == "take":

@@ -293,6 +293,10 @@
     return null;
   }
 
+  /** The threshold as it compares with the tasks of all workers, and in words. */
+  const together = (threshold) => (threshold === null ? null : threshold * now.workers.apart);
+  const times = (threshold) => `${threshold}` + (now.workers.apart > 1 ? ` at each of ${now.workers.apart} workers` : "");
+
   function bars() {
     const svg = $("bars");
     const width = svg.clientWidth;
@@ -305,7 +309,7 @@
     const names = many_ ? null : fitting(shown.map((one) => one.first), each - 5);
     const words = !many_ && each > 62;
     const foot = (names ? 18 : 6) + (words ? 15 : 0);
-    const threshold = now.threshold;
+    const threshold = together(now.threshold);
     const busy = Math.max(2, ...shown.map((one) => Math.max(one.most, one.promise ?? 0)), threshold ?? 0);
     const limits = shown.map((one) => one.limit).filter((l) => l && l <= 4 * busy);
     const high = Math.max(busy, ...limits) * 1.06;
@@ -356,7 +360,7 @@
     const tasks = shown.map((one) => (one.count > 1 ? null : one.slots));
     svg.setAttribute("aria-label", many_ || shown.length > 20
       ? `Tasks at ${many(now.servers.count, "server")}, in groups.`
-      : `Tasks at ${many(shown.length, "server")}: ${tasks.join(", ")}.` + (threshold === null ? "" : ` Threshold ${threshold}.`));
+      : `Tasks at ${many(shown.length, "server")}: ${tasks.join(", ")}.` + (threshold === null ? "" : ` Threshold ${times(now.threshold)}.`));
     legend(shown, many_, high, limits.length > 0);
   }
 
@@ -382,7 +386,7 @@
     const found = [...RANK].reverse().filter((state) => now.servers.states[state])
       .map((state) => entry(sign(state), `${now.servers.states[state].toLocaleString("en")} ${WORDS[state] ?? state}`));
     if (now.threshold !== null) {
-      const li = entry(swatch("threshold dashed"), `threshold ${now.threshold}`);
+      const li = entry(swatch("threshold dashed"), `threshold ${times(now.threshold)}`);
       found.push(li);
     }
     if (limits) found.push(entry(swatch("limit"), "a server’s limit"));
@@ -574,7 +578,7 @@
     const points = (of) => [...all()].map((i) => [past.at[i], of(i)]);
     const v = past.values;
     const offered = points(load);
-    const threshold = v.threshold ? points((i) => v.threshold[i]) : [];
+    const threshold = v.threshold ? points((i) => together(v.threshold[i])) : [];
     const spread = [...all()].map((i) => [past.at[i], v.least_slots[i], v.most_slots[i]]);
     const quantiles = { median: points((i) => response(0.5, i, SMOOTH)?.value ?? null), p99: points((i) => response(0.99, i, SMOOTH)?.value ?? null) };
     const restless = threshold.filter((p, i) => i && p[1] !== threshold[i - 1][1]).length > 50;
@@ -584,7 +588,7 @@
       lines: [{ look: `threshold${restless ? " restless" : ""}`, points: threshold, steps: true }, { look: "line load", points: offered }],
       band: spread,
       format: digits_,
-      label: `Offered load per server ${digits(offered.at(-1)[1])} now` + (now.threshold === null ? "." : `, threshold ${now.threshold}.`),
+      label: `Offered load per server ${digits(offered.at(-1)[1])} now` + (now.threshold === null ? "." : `, threshold ${times(now.threshold)}.`),
     });
     const words = (name) => rough(charts.data[name].at(-1)[1]).join(" ");
     chart("response", {
@@ -605,7 +609,8 @@
     const put = (id, text) => say($(`r-${id}`).querySelector("b"), text);
     $("r-threshold").hidden = !threshold.length;
     say($("t-load"), threshold.length ? "Threshold and offered load" : "Offered load");
-    put("threshold", threshold.length ? String(threshold[i][1] ?? "–") : "");
+    const at = past.values.threshold?.[i] ?? null;
+    put("threshold", threshold.length ? (at === null ? "–" : String(at) + (now.workers.apart > 1 ? ` × ${now.workers.apart}` : "")) : "");
     put("load", digits(offered[i][1]));
     put("spread", `${spread[i][1].toLocaleString("en")} to ${spread[i][2].toLocaleString("en")}`);
     put("median", rough(median[i][1]).join(" "));

@@ -125,7 +125,12 @@ class Dashboard:
             "tokens": whole.tokens,
             "tells": whole.tells,
             "bounds": BUCKETS,
-            "workers": {"count": whole.workers, "silent": whole.silent},
+            "workers": {
+                "count": whole.workers,
+                "silent": whole.silent,
+                # without agents each holds its own tasks at a server to its own threshold
+                "apart": 1 if agents else whole.workers,
+            },
             "health": self._health(whole, servers, agents)._asdict(),
             "agents": {key: value for key, value in agents.items() if key != "of"},
             "servers": self._servers(names, states, find, agents.get("of", {})),

@@ -210,13 +210,25 @@ class Joined:
     async def _ask(self, worker: Worker, what: str) -> None:
         pid = worker.pid
         try:
-            told = await self.workers.ask(worker, {"command": "reading", "what": what})
+            told = await self._told(worker, what)
         except EquipoiseError:
             return  # it is told when that lasts
         finally:
             del self._asking[worker.index, what]
         if worker.pid == pid:
             self.take(worker.index, pid, told)
+
+    async def _told(self, worker: Worker, what: str) -> dict[str, Any]:
+        """Ask a worker, part by part."""
+        command = {"command": "reading", "what": what, "start": 0}
+        told: dict[str, Any] = await self.workers.ask(worker, command)
+        start = told.pop("next")
+        while start is not None:
+            more = await self.workers.ask(worker, {**command, "start": start})
+            told["counts"].update(more["counts"])
+            told.get("servers", []).extend(more.get("servers", []))
+            start = more["next"]
+        return told
 
     def take(self, index: int, pid: int, told: dict[str, Any]) -> None:
         """Take a worker's answer."""
@@ -374,7 +386,7 @@ def joined(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
         **rows[0],
         "state": state,
         "why": agree[0]["why"],
-        "for": min(row["for"] for row in agree),
+        "for": max(row["for"] for row in agree),
         "slots": sum(row["slots"] for row in rows),
         "limit": None if None in limits else sum(limits),
     }
