@@ -275,6 +275,11 @@ def test_workers_are_one_to_whoever_looks_and_tells(tmp_path):
                 await s.do(command="remove", name="z")
             await s.do(command="remove", name="a")
             assert await s.many() == {(200, "b"), (200, "c")}
+            gone = [e for e in (await s.do(command="status"))["events"] if "a is gone" in e["text"]]
+            assert sorted((e["worker"], e["text"]) for e in gone) == [
+                (0, "a is gone"),
+                (1, "a is gone"),
+            ]
 
             # one that is killed is started anew, and knows what was done by hand
             victim = s.workers.workers[0]

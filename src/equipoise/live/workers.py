@@ -572,9 +572,10 @@ class Workers:
             for event in status.get("events", ()):
                 event["worker"] = worker.index
         events = [event for _, status in answers for event in status.get("events", ())]
-        events += [{"time": round(e.time, 3), "text": e.text} for e in self.events]
-        unique = {(event["time"], event["text"]): event for event in events}
-        found["events"] = sorted(unique.values(), key=lambda e: e["time"])[-MOST_EVENTS:]
+        told = {(e["time"], f"worker {e['worker']}: {e['text']}") for e in events}
+        mine = [{"time": round(e.time, 3), "text": e.text} for e in self.events]
+        events += [event for event in mine if (event["time"], event["text"]) not in told]
+        found["events"] = sorted(events, key=lambda e: e["time"])[-MOST_EVENTS:]
         known = {worker.index: status for worker, status in answers}
         found["workers"] = [self._one(worker, known.get(worker.index)) for worker in self.workers]
         return found
