@@ -655,7 +655,9 @@ def test_a_view_at_an_address_is_the_tuple_itself():
     assert pair[0][0] == 11
 
 
-def test_memory_is_asked_for_ahead_of_time_and_stays_as_it_is():
+def test_memory_is_asked_for_ahead_of_time_and_stays_as_it_is(tmp_path, monkeypatch):
+    monkeypatch.setenv("EQUIPOISE_CACHE", str(tmp_path))  # what is found on disk shows no code
+
     def read(array, i):
         hurry(array, np.uintp(i))
         return array[i]

@@ -347,7 +347,7 @@ def test_servers_are_changed_from_the_command_line(servers, dispatcher, run, tmp
 def test_workers_end_when_their_parent_is_killed_and_finish_what_is_under_way(servers, dispatcher):
     made = servers("a")
     process, line, port, admin = dispatcher(ports(made), text="workers = 2\n" + CONFIG)
-    assert "threshold(level=1), 2 workers; status" in line
+    assert "threshold(level=1), 2 workers; dashboard" in line
     pids = [worker["pid"] for worker in json.loads(get(admin, "/status")[1])["workers"]]
     assert len(set(pids)) == 2
     slow = []

@@ -670,7 +670,7 @@ def test_a_stream_counts_until_its_last_byte():
             assert scene.fleet.now["a"] == 1
             await talk.reader.readuntil(b"0\r\n\r\n")
             assert scene.fleet.account() == {"ok": 1}
-            assert scene.fleet.records[0].service >= 0.1
+            assert scene.fleet.records[0].service > 0.09  # sleeps end a little early
 
     run(scenario())
 

@@ -113,6 +113,7 @@ def test_the_example_configuration_with_all_that_is_commented_out_is_good(tmp_pa
     shown = re.sub(r"(?m)^# (?=[a-z_]+ = |\[)", "", text)
     shown = shown.replace("site.pem", "certificate.pem").replace("site.key", "key.pem")
     (tmp_path / "d.toml").write_text(shown)
+    (tmp_path / "secret").write_text("word\n")
 
     found = Config.from_toml(tmp_path / "d.toml")
 
