@@ -217,7 +217,7 @@ def site(run: Run, stack: ExitStack, folder: Path) -> Site:
     return Site(
         run,
         [line.split()[2].rstrip(",") for line in lines],
-        [line.rpartition("http://")[2].removesuffix("/status") for line in lines],
+        [line.rpartition("http://")[2].partition("/")[0] for line in lines],
         [f"127.0.0.1:{ports[1]}" for ports in servers] if run.agents else [],
     )
 
