@@ -41,7 +41,7 @@ from .health import Rules
 from .hearing import UNHEARD
 from .limits import Limits
 from .tls import Tls, load
-from .wire import BEAT
+from .wire import BEAT, read_secret
 
 # what to write where a key is missing
 HINTS: dict[tuple[str | int, ...], str] = {
@@ -247,18 +247,7 @@ class AgentsPart(Part):
 
     def secret(self) -> str | None:
         """Read the secret; None if there is none. Raises `ConfigError`."""
-        if self.secret_file is None:
-            return None
-        try:
-            text = Path(self.secret_file).read_text("ascii").strip()
-        except OSError as error:
-            what = (error.strerror or str(error)).lower()
-            raise ConfigError(f"{self.secret_file}: {what}") from None
-        except UnicodeDecodeError:
-            raise ConfigError(f"{self.secret_file}: not ASCII text") from None
-        if not re.fullmatch(r"[!-~]{1,1000}", text):
-            raise ConfigError(f"{self.secret_file}: must be one word of ASCII")
-        return text
+        return None if self.secret_file is None else read_secret(self.secret_file)
 
 
 def _tables(value: Any) -> Any:

@@ -18,7 +18,6 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, EquipoiseError
@@ -35,7 +34,7 @@ from .proxy import Proxy, require_live
 from .serve import Say, nothing, shown
 from .telling import Note
 from .wire import CONTENT_TYPE as LINES
-from .wire import ORCA, PATH, WireError
+from .wire import ORCA, PATH, WireError, read_secret
 from .wire import task as read_task
 
 MOST_QUEUE = 1 << 20
@@ -78,18 +77,10 @@ class Settings:
 
     def secret(self) -> str | None:
         """Read the secret; None if there is none. Raises `ConfigError`."""
-        if self.secret_file is None:
-            return None
         try:
-            text = Path(self.secret_file).read_text("ascii").strip()
-        except OSError as error:
-            what = (error.strerror or str(error)).lower()
-            raise ConfigError(f"--secret-file {self.secret_file}: {what}") from None
-        except UnicodeDecodeError:
-            raise ConfigError(f"--secret-file {self.secret_file}: not ASCII text") from None
-        if not re.fullmatch(r"[!-~]+", text):
-            raise ConfigError(f"--secret-file {self.secret_file}: must be one word of ASCII")
-        return text
+            return None if self.secret_file is None else read_secret(self.secret_file)
+        except ConfigError as error:
+            raise ConfigError(f"--secret-file {error}") from None
 
     def agent(self, note: Callable[[Note], None] | None = None) -> Agent:
         """Return the agent that these settings describe."""

@@ -31,11 +31,13 @@ sense, 409 another policy than the agent is there for, 503 too many dispatchers.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import EquipoiseError
+from ..errors import ConfigError, EquipoiseError
 
 PROTOCOL = 1
 PATH = "/.well-known/equipoise"
@@ -185,6 +187,20 @@ def of_dispatcher(text: bytes) -> Hello | Announce | Over | Ask | Beat:
         seconds,
         _time(found),
     )
+
+
+def read_secret(file: str | os.PathLike[str]) -> str:
+    """Return the word that agents ask of dispatchers, from a file. Raises `ConfigError`."""
+    try:
+        text = Path(file).read_text("ascii").strip()
+    except OSError as error:
+        what = (error.strerror or str(error)).lower()
+        raise ConfigError(f"{file}: {what}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{file}: not ASCII text") from None
+    if not re.fullmatch(r"[!-~]{1,1000}", text):
+        raise ConfigError(f"{file}: must be one word of ASCII, of at most 1000 characters")
+    return text
 
 
 def task(value: bytes) -> tuple[str, int] | None:
