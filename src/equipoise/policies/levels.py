@@ -141,57 +141,52 @@ def expect_move(levels, server):
 
 def raise_one(levels, server):
     """Move a server one level up."""
-    raise_in(levels.order, levels.place, levels.end, levels.low, server, 0, 0, 0, levels.end.size)
+    set_level(levels, server, levels.place[U(server), 1] + 1)
 
 
 def lower_one(levels, server):
     """Move a server one level down; it must be above level 0."""
-    lower_in(levels.order, levels.place, levels.end, levels.low, server, 0, 0)
-
-
-def raise_in(order, place, end, low, server, kind, start, base, width):
-    """Move a server one level up among its kind.
-
-    The kind stands in `order` from position `start` on and has its boundaries in `end` from `base`
-    to `base + width`; `low[kind]` is its lowest level that is not empty.
-    """
-    here, level = place[U(server), 0], place[U(server), 1]
-    if level >= width - 2:
-        return
-    last = end[U(base + level)] - 1
-    other = order[U(last)]
-    order[U(here)] = other
-    place[U(other), 0] = here
-    order[U(last)] = server
-    place[U(server), 0] = last
-    place[U(server), 1] = level + 1
-    end[U(base + level)] = last
-    if last == start and low[U(kind)] == level:
-        low[U(kind)] = level + 1
-
-
-def lower_in(order, place, end, low, server, kind, base):
-    """Move a server one level down among its kind, as in `raise_in`; it must be above level 0."""
-    here, level = place[U(server), 0], place[U(server), 1]
-    first = end[U(base + level - 1)]
-    other = order[U(first)]
-    order[U(here)] = other
-    place[U(other), 0] = here
-    order[U(first)] = server
-    place[U(server), 0] = first
-    place[U(server), 1] = level - 1
-    end[U(base + level - 1)] = first + 1
-    if low[U(kind)] >= level:
-        low[U(kind)] = level - 1
+    set_level(levels, server, levels.place[U(server), 1] - 1)
 
 
 def set_level(levels, server, level):
-    """Move a server to a level, a swap for each level on the way (it is nearly always one)."""
-    level = max(0, min(level, levels.end.size - 2))
-    while levels.place[U(server), 1] < level:
-        raise_one(levels, server)
-    while levels.place[U(server), 1] > level:
-        lower_one(levels, server)
+    """Move a server to a level, or to the nearest there is."""
+    to = max(0, min(level, levels.end.size - 2))
+    move_in(levels.order, levels.place, levels.end, levels.low, server, to, 0, 0, 0)
+
+
+def move_in(order, place, end, low, server, to, kind, start, base):
+    """Move a server to level `to` among its kind, a swap for each level on the way.
+
+    The kind stands in `order` from position `start` on and has its boundaries in `end` from `base`
+    on; `low[kind]` is its lowest level that is not empty.
+    """
+    here, level = np.int64(place[U(server), 0]), np.int64(place[U(server), 1])
+    if level > to:
+        while level > to:
+            level -= 1
+            first = np.int64(end[U(base + level)])
+            other = order[U(first)]
+            order[U(here)] = other
+            place[U(other), 0] = here
+            order[U(first)] = server
+            end[U(base + level)] = first + 1
+            here = first
+        low[U(kind)] = min(low[U(kind)], to)
+    else:
+        while level < to:
+            last = np.int64(end[U(base + level)]) - 1
+            other = order[U(last)]
+            order[U(here)] = other
+            place[U(other), 0] = here
+            order[U(last)] = server
+            end[U(base + level)] = last
+            if last == start and low[U(kind)] == level:
+                low[U(kind)] = level + 1
+            here = last
+            level += 1
+    place[U(server), 0] = here
+    place[U(server), 1] = to
 
 
 class Bands(NamedTuple):

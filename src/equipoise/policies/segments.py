@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..rng import below
-from .levels import U, lower_in, raise_in
+from .levels import U, move_in
 
 MOST_LEVELS = 16_384
 
@@ -68,33 +68,20 @@ def quickest(segments, rng):
 
 def raise_segment(segments, server):
     """Move a server one level up."""
+    set_segment(segments, server, segments.place[U(server), 1] + 1)
+
+
+def set_segment(segments, server, level):
+    """Move a server to a level, or to the nearest there is."""
     kind = segments.kind[U(server)]
-    raise_in(
+    move_in(
         segments.order,
         segments.place,
         segments.end,
         segments.low,
         server,
+        max(0, min(level, segments.width - 2)),
         kind,
         segments.start[U(kind)],
         kind * segments.width,
-        segments.width,
     )
-
-
-def set_segment(segments, server, level):
-    """Move a server to a level, a swap for each level on the way."""
-    level = max(0, min(level, segments.width - 2))
-    base = segments.kind[U(server)] * segments.width
-    while segments.place[U(server), 1] < level:
-        raise_segment(segments, server)
-    while segments.place[U(server), 1] > level:
-        lower_in(
-            segments.order,
-            segments.place,
-            segments.end,
-            segments.low,
-            server,
-            segments.kind[U(server)],
-            base,
-        )
