@@ -10,11 +10,15 @@ from equipoise.rng import (
     below,
     erlang,
     exponential,
+    exponential_soon,
     log_poisson,
     make_rng,
+    make_soon,
     normal,
+    peek,
     poisson,
     uniform,
+    uniform_soon,
     word,
 )
 
@@ -175,10 +179,35 @@ def test_the_new_draws_are_the_same_in_plain_python():
 
 
 def test_what_is_ahead_is_what_will_be_drawn_and_nothing_is_drawn():
-    peek = kernel(lambda rng: ahead(rng))
+    look = kernel(lambda rng: ahead(rng))
     plain, compiled, later = make_rng(3), make_rng(3), make_rng(3)
 
-    seen, seen_too = ahead(plain), peek(compiled)
+    seen, seen_too = ahead(plain), look(compiled)
 
     assert seen == seen_too == tuple(uniform(later) for _ in range(6))
     assert list(plain) == list(compiled) == list(make_rng(3))
+
+
+def play_soon(soon, out):
+    """Two kinds of draws in turn, and before each what the fifth word from there would be."""
+    for i in range(out.shape[0]):
+        out[i, 0] = peek(soon, 4)
+        out[i, 1] = exponential_soon(soon) if i % 3 == 2 else uniform_soon(soon)
+
+
+def test_words_held_ahead_are_drawn_in_their_order_and_can_be_looked_at_before():
+    """Twenty thousand draws: the rare branches of the ziggurat take more words than one."""
+    plain, compiled = np.zeros((20_000, 2)), np.zeros((20_000, 2))
+
+    play_soon(make_soon(make_rng(5)), plain)
+    kernel(play_soon)(make_soon(make_rng(5)), compiled)
+
+    rng = make_rng(5)
+    drawn_ = [exponential(rng) if i % 3 == 2 else uniform(rng) for i in range(20_000)]
+    assert (plain == compiled).all()
+    assert plain[:, 1].tolist() == drawn_
+    uniforms = np.zeros((500, 2))
+    soon = make_soon(make_rng(5))
+    for row in uniforms:
+        row[:] = peek(soon, 4), uniform_soon(soon)
+    assert uniforms[:-4, 0].tolist() == uniforms[4:, 1].tolist()

@@ -555,7 +555,7 @@ def _parts(typ: Any) -> Iterator[tuple[int, Any, int]]:
     owner = getattr(typ, "instance_class", None)
     names, sizes = getattr(owner, "_fields", ()), getattr(owner, "__near__", {})
     for i, part in enumerate(typ):
-        yield i, part, sizes.get(names[i], 0) if names else 0
+        yield i, part, sizes.get(names[i], 0) if names and isinstance(part, nb.Array) else 0
 
 
 def _copy(builder: Any, from_: Any, to: Any, size: int) -> None:

@@ -11,10 +11,12 @@ Source: Blackman and Vigna (2021), Scrambled linear pseudorandom number generato
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .compile import compiled_as
+from .compile import compiled_as, near
 
 TWO_53 = 2.0**-53
 _U = np.uint64
@@ -67,16 +69,15 @@ def stepped(s0, s1, s2, s3):
     return word, s0, s1, s2, s3
 
 
-def _word_compiled(rng):
+def _step_compiled(rng):
     word, s0, s1, s2, s3 = stepped(rng[_U(0)], rng[_U(1)], rng[_U(2)], rng[_U(3)])
     rng[_U(0)], rng[_U(1)], rng[_U(2)], rng[_U(3)] = s0, s1, s2, s3
-    # int64 from here on: mixing signed and unsigned would turn numbers into floats
-    return np.int64(word >> _U(11)), np.int64(word & _U(255))
+    return word
 
 
-@compiled_as(_word_compiled)
-def word(rng: np.ndarray) -> tuple[int, int]:
-    """Step the generator; return the upper 53 bits of its word and, apart, the lowest 8."""
+@compiled_as(_step_compiled)
+def step(rng: np.ndarray) -> np.uint64:
+    """Step the generator; return its word."""
     s0, s1, s2, s3 = (int(s) for s in rng)
     sum_ = (s0 + s3) & _MASK
     out = ((((sum_ << 23) | (sum_ >> 41)) & _MASK) + s0) & _MASK
@@ -88,7 +89,18 @@ def word(rng: np.ndarray) -> tuple[int, int]:
     s2 ^= moved
     s3 = ((s3 << 45) | (s3 >> 19)) & _MASK
     rng[0], rng[1], rng[2], rng[3] = s0, s1, s2, s3
-    return out >> 11, out & 255
+    return np.uint64(out)
+
+
+def parts(word):
+    """Return the upper 53 bits of a word and, apart, its lowest 8."""
+    # int64 from here on: mixing signed and unsigned would turn numbers into floats
+    return np.int64(word >> _U(11)), np.int64(word & _U(255))
+
+
+def word(rng):
+    """Step the generator; return the upper 53 bits of its word and, apart, the lowest 8."""
+    return parts(step(rng))
 
 
 def uniform(rng):
@@ -108,7 +120,7 @@ def _ahead_compiled(rng):
 
 
 def _uniform(word):
-    return np.int64(word >> _U(11)) * TWO_53
+    return parts(word)[0] * TWO_53
 
 
 @compiled_as(_ahead_compiled)
@@ -116,6 +128,43 @@ def ahead(rng):
     """Return the next six uniforms, without drawing them; those not used cost nothing."""
     copy = rng.copy()
     return tuple(uniform(copy) for _ in range(6))
+
+
+SOON = 16  # words held ahead, a power of two
+
+
+@near(state=4, at=1)
+class Soon(NamedTuple):
+    """A generator whose next words are there to be looked at: the same draws, one by one."""
+
+    state: np.ndarray  # uint64[4], the generator, SOON words further on
+    words: np.ndarray  # uint64[SOON], a ring
+    at: np.ndarray  # int64[1], where the next word stands
+
+
+def make_soon(rng: np.ndarray) -> Soon:
+    """Return a generator that draws what `rng`, uint64[4], would; that one is stepped on."""
+    words = np.array([step(rng) for _ in range(SOON)], np.uint64)
+    return Soon(rng, words, np.zeros(1, np.int64))
+
+
+def word_soon(soon):
+    """`word` of a `Soon`."""
+    here = soon.at[0]
+    out = soon.words[np.uintp(here)]
+    soon.words[np.uintp(here)] = step(soon.state)
+    soon.at[0] = (here + 1) & (SOON - 1)
+    return parts(out)
+
+
+def uniform_soon(soon):
+    """`uniform` of a `Soon`."""
+    return word_soon(soon)[0] * TWO_53
+
+
+def peek(soon, k):
+    """Return what `uniform_soon` will give after k other words were drawn, 0 <= k < SOON."""
+    return _uniform(soon.words[np.uintp((soon.at[0] + k) & (SOON - 1))])
 
 
 def below(rng, n):
@@ -137,22 +186,31 @@ def _ziggurat() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 WIDTH, SURE, HEIGHT = _ziggurat()
 
 
-def exponential(rng):
-    """Return a unit-mean exponential."""
-    bits, layer = word(rng)
-    x = bits * WIDTH[layer]
-    if bits < SURE[layer]:  # 98.9 % of draws
-        return x
-    while True:
-        if layer == 0:
-            return WIDTH[0] * SURE[0] - math.log(1.0 - uniform(rng))  # beyond the base layer
-        low, high = HEIGHT[layer], HEIGHT[layer + 1]
-        if low + uniform(rng) * (high - low) < math.exp(-x):
-            return x
+def exponential_by(word: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that draws a unit-mean exponential from a source that `word` reads."""
+
+    def exponential(rng):
+        """Return a unit-mean exponential."""
         bits, layer = word(rng)
         x = bits * WIDTH[layer]
-        if bits < SURE[layer]:
+        if bits < SURE[layer]:  # 98.9 % of draws
             return x
+        while True:
+            if layer == 0:  # beyond the base layer
+                return WIDTH[0] * SURE[0] - math.log(1.0 - word(rng)[0] * TWO_53)
+            low, high = HEIGHT[layer], HEIGHT[layer + 1]
+            if low + word(rng)[0] * TWO_53 * (high - low) < math.exp(-x):
+                return x
+            bits, layer = word(rng)
+            x = bits * WIDTH[layer]
+            if bits < SURE[layer]:
+                return x
+
+    return exponential
+
+
+exponential = exponential_by(word)
+exponential_soon = exponential_by(word_soon)
 
 
 def normal(rng):

@@ -171,10 +171,6 @@ def expect_nothing(state, server):
     """What it does before a message."""
 
 
-def expect_no_leave(state, soon, later):
-    """What it does before departures that are drawn from its memory."""
-
-
 def remember_no_count(size):
     """Init of a policy of counts without memory."""
     return Stateless(NO_PARAMS), 0
@@ -228,6 +224,8 @@ class Knows:
     # (state, target) -> server, its tasks with this one: whose task number `target` is, counted in
     # any order, 0 <= target < all tasks; a float. Books the departure as its message would.
     leave: Callable[..., Any]
+    # (state) -> the same without what only `choose` and `hear` need
+    lean: Callable[..., Any] = lambda state: state
 
 
 @dataclass(frozen=True)
@@ -239,11 +237,10 @@ class Foresight:
     a third of the time at a million servers.
     """
 
-    # (state, fleet, rng) -> the server of the next task, if no message comes before
+    # (state, fleet, rng) -> the server of the next task, or of the one after it, as far as can be
+    # said before any message
     choose: Callable[..., Any] = foresee_nothing
     hear: Callable[..., Any] = expect_nothing  # (state, server), which may send a message soon
-    # (state, soon, later), the next two `target` of a policy that `knows`
-    leave: Callable[..., Any] = expect_no_leave
 
 
 NO_FORESIGHT = Foresight()

@@ -16,12 +16,12 @@ from .base import NO_PARAMS, Foresight, Knows, NoParams, Policy, Ranked
 from .levels import (
     Levels,
     expect_move,
-    foresee_drawn,
     foresee_lowest,
     lower_drawn,
     make_levels,
     raise_lowest,
     set_level,
+    without_places,
 )
 from .spec import PolicySpec, spec
 
@@ -51,6 +51,10 @@ def leave(state, target):
     return lower_drawn(state.levels, target)
 
 
+def lean(state):
+    return state._replace(levels=without_places(state.levels))
+
+
 def tell_finish(length, announcement, params, rng):
     return length + 1
 
@@ -67,10 +71,6 @@ def expect(state, server):
     expect_move(state.levels, server)
 
 
-def expect_leave(state, soon, later):
-    foresee_drawn(state.levels, soon, later)
-
-
 def choose_rank(state, ranks, rng):
     return ranks.size - 1
 
@@ -82,12 +82,12 @@ POLICY = Policy(
     hear,
     tell_finish=tell_finish,
     tell_state=tell_state,
-    knows=Knows(join, leave),
+    knows=Knows(join, leave, lean),
     about="a server with the fewest tasks",
     source="Winston 1977; Weber 1978",
     cost="1 message per task: every departure is told",
     memory=32,
-    foresight=Foresight(foresee, expect, expect_leave),
+    foresight=Foresight(foresee, expect),
     ranked=Ranked(choose_rank),
 )
 

@@ -87,15 +87,15 @@ def shorter_of_two(state, fleet, rng):
 
 
 def foresee(state, fleet, rng):
-    """Of two servers drawn uniformly; asks for the lengths of the two drawn for the task after."""
+    """Of the task after the next, for two drawn uniformly; ask for the lengths of one further."""
     if state.par.d != 2 or state.probing.by_speed or state.probing.shuffle:
         return 0
     length, size = fleet.length, fleet.size
-    one, two, third, fourth = ahead(rng)[:4]
+    _, _, one, two, third, fourth = ahead(rng)
     hurry(length, U(int(third * size)))
     hurry(length, U(int(fourth * size)))
     a, b = int(one * size), int(two * size)
-    return b if length[U(b)] < length[U(a)] else a
+    return a + (b - a) * int(length[U(b)] < length[U(a)])  # no branch: it would be a coin
 
 
 POLICY = Policy(

@@ -33,7 +33,9 @@ class Levels(NamedTuple):
     """All servers sorted by level. Levels run from 0 to `end.size - 2` and saturate there."""
 
     order: np.ndarray  # int32[n], servers, lowest level first
-    place: np.ndarray  # int32[n, 2], position and level of each server, side by side
+    # int32[n, 2], position and level of each server, side by side; int32[0, 2], half of the memory
+    # less, where only the lowest are raised and drawn ones lowered: these come from `order`
+    place: np.ndarray
     end: np.ndarray  # int32[levels + 1], end[i]: how many servers have a level <= i
     low: np.ndarray  # int64[1], the lowest level that is not empty
 
@@ -69,45 +71,39 @@ def raise_lowest(levels, rng):
         return server, level
     other = order[U(last)]
     order[U(here)] = other
-    place[U(other), 0] = here
     order[U(last)] = server
-    place[U(server), 0] = last
-    place[U(server), 1] = level + 1
+    if place.size > 0:
+        place[U(other), 0] = here
+        place[U(server), 0] = last
+        place[U(server), 1] = level + 1
     end[U(level)] = last
     if last == 0:
         levels.low[0] = level + 1
     return server, level + 1
 
 
-def find_drawn(levels, target):
-    """Return the position of a server drawn in proportion to its level, its level, and its first.
+def lower_drawn(levels, target):
+    """Move a server one level down that is drawn in proportion to its level.
 
     `target` is uniform on 0 .. the sum of all levels: servers are counted from the lowest level
-    on, each as often as its level says. Costs a step per level that is not empty.
+    on, each as often as its level says. Costs a step per level that is not empty. Return the server
+    and its level until then.
     """
-    end, low = levels.end, levels.low[0]
+    order, place, end, low = levels.order, levels.place, levels.end, levels.low[0]
     level, first, count = low, np.int64(0), np.int64(end[U(low)])
-    while target >= level * count and first + count < levels.order.size:
+    while target >= level * count and first + count < order.size:
         target -= level * count
         first += count
         level += 1
         count = end[U(level)] - first
-    return first + min(int(target / max(level, 1)), count - 1), level, first
-
-
-def lower_drawn(levels, target):
-    """Move a server one level down, the one that `find_drawn` finds.
-
-    Return it and its level until then.
-    """
-    order, place, end, low = levels.order, levels.place, levels.end, levels.low[0]
-    here, level, first = find_drawn(levels, target)
+    here = first + min(int(target / max(level, 1)), count - 1)
     server, other = order[U(here)], order[U(first)]
     order[U(here)] = other
-    place[U(other), 0] = here
     order[U(first)] = server
-    place[U(server), 0] = first
-    place[U(server), 1] = level - 1
+    if place.size > 0:
+        place[U(other), 0] = here
+        place[U(server), 0] = first
+        place[U(server), 1] = level - 1
     end[U(level - 1)] = first + 1
     if low >= level:
         levels.low[0] = level - 1
@@ -123,15 +119,6 @@ def foresee_lowest(levels, rng):
     hurry(levels.place, 2 * U(server))
     hurry(levels.place, 2 * U(order[U(count - 1)]))  # who will have to make room
     return server
-
-
-def foresee_drawn(levels, soon, later):
-    """Ask for what `lower_drawn` will touch with these targets, one after the other."""
-    order, place = levels.order, levels.place
-    hurry(order, U(find_drawn(levels, later)[0]))
-    here, _, first = find_drawn(levels, soon)
-    hurry(place, 2 * U(order[U(here)]))
-    hurry(place, 2 * U(order[U(first)]))
 
 
 def expect_move(levels, server):
@@ -187,6 +174,11 @@ def move_in(order, place, end, low, server, to, kind, start, base):
             level += 1
     place[U(server), 0] = here
     place[U(server), 1] = to
+
+
+def without_places(levels: Levels) -> Levels:
+    """Return the same index, no longer fit for more than `raise_lowest` and `lower_drawn`."""
+    return levels._replace(place=np.empty((0, 2), np.int32))
 
 
 class Bands(NamedTuple):

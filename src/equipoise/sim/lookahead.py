@@ -2,12 +2,17 @@
 
 A task that leaves a random one of a million servers touches four or five cache lines that no cache
 holds, one after the other: which slot, whose it is, how long its line, who is the next. Each takes
-0.1 us to come. But what happens next hangs on random numbers that can be read before they are
-drawn (`rng.ahead`), and on what the present event will hardly change. So lines are asked for
-two and three events early: first the slot, and when that is there, what its server needs.
+0.1 us to come. But what happens next hangs on random numbers that are held before they are drawn
+(`rng.Soon`, two for an event), so lines are asked for early: first the slot, some events later,
+when that is there, what its server needs.
 
-Nothing here changes anything or draws. A guess that was wrong (two numbers are taken for an event,
-and a few need more; a slot may have moved) costs a line that is asked for in vain.
+For such a guess to hold, the random number must stand for the same slot when its turn comes. The
+number of tasks in service changes all the time, so a number is drawn from a frame that is a little
+wider, and stays as it is until tasks no longer fit or fill it too badly. Who draws a place of the
+frame where nobody is draws again: an event in a hundred. This is exact, like any uniformization.
+
+Asking changes nothing and draws nothing. A wrong guess (a slot may have moved, a batch or the far
+tail of an exponential takes more numbers) costs a line that is asked for in vain.
 """
 
 from __future__ import annotations
@@ -19,61 +24,86 @@ import numpy as np
 
 from ..compile import hurry
 from ..policies.base import Policy, foresee_nothing, silent
-from ..rng import ahead
+from ..rng import peek
 from .waiting import hurry_line
 
 U = np.uintp
+SLOT, SERVER = 8, 4  # events ahead at which these are asked for
+
+
+def frame_of(tasks: np.ndarray) -> np.ndarray:
+    """Return how wide to draw for so many tasks in service, int64[rows]: a little more."""
+    return tasks + tasks // 64 + 1
+
+
+def fit_frame(frame, row, tasks):
+    """Make the frame of a row fit this number of tasks, if it does not."""
+    room = frame[U(row)] - tasks
+    if room < 0 or room > 2 + tasks // 32:
+        frame[U(row)] = tasks + tasks // 64 + 1
 
 
 class Lookahead(NamedTuple):
     """Plain functions that a kernel calls in large fleets."""
 
-    before_event: Callable[..., Any]  # (world, tasks, rate, busy), before an event is handled
+    before_event: Callable[..., Any]  # (world, tasks, rate), before an event is handled
     after_arrival: Callable[..., Any]  # (world, tasks, workers), after a task was placed
 
 
-def make_lookahead(policy: Policy, queue: bool, unequal: bool, known: bool) -> Lookahead:
-    """Return what to ask for; `known` as in `make_memoryless`."""
+def coin(tasks, events):
+    """Return the uniform number that will say what happens, so many events from now."""
+    return peek(tasks.rng, 2 * events - 1)
+
+
+def make_lookahead(policy: Policy, queue: bool, unequal: bool) -> Lookahead:
+    """Return what to ask for."""
     sight = policy.foresight
-    choose, hear, leave = sight.choose, sight.hear, sight.leave
+    choose, hear = sight.choose, sight.hear
     heard = policy.tell_finish is not silent
 
-    def events(world, tasks, rate, busy):
-        coming = ahead(tasks.rng)  # two for an event
-        second, third = coming[3], coming[5]
-        slot = U(max(0, int(third * (rate + busy) - rate)))  # 0 for an arrival
+    def slot_at(tasks, coin, rate, reach):
+        """Return the slot that a number on [0, 1) stands for; any, if for an arrival."""
+        return np.int64(max(0.0, coin * reach - rate))
+
+    def slot_in_rows(tasks, coin, rate, reach):
+        rest, row, rows = max(0.0, coin * reach - rate), 0, tasks.filled.size
+        while row < rows - 1 and rest >= tasks.frame[U(row)] * tasks.fastest[U(row)]:
+            rest -= tasks.frame[U(row)] * tasks.fastest[U(row)]
+            row += 1
+        width = tasks.server.size // rows
+        return row * width + min(np.int64(rest / tasks.fastest[U(row)]), width - 1)
+
+    slot_of = slot_in_rows if unequal else slot_at
+
+    def events(world, tasks, rate):
+        reach = rate
+        if unequal:
+            for row in range(tasks.filled.size):
+                reach += tasks.frame[U(row)] * tasks.fastest[U(row)]
+        else:
+            reach += tasks.frame[0]
+        slot = U(slot_of(tasks, coin(tasks, SLOT), rate, reach))
         hurry(tasks.server, slot)
         if queue:
             hurry(tasks.stamp, slot)
-        server = np.int64(tasks.server[U(max(0, int(second * (rate + busy) - rate)))])
+        last = tasks.server.size - 1
+        slot = U(min(slot_of(tasks, coin(tasks, SERVER), rate, reach), last))
+        server = np.int64(tasks.server[slot])
         hurry(world.length, U(server))
         if heard:
             hear(world.state, server)
         if queue:
             hurry_line(tasks.waiting, server, 0)
 
-    def events_known(world, tasks, rate, busy):
-        coming = ahead(tasks.rng)
-        first, second = coming[1], coming[3]
-        soon, later = first * (rate + busy) - rate, second * (rate + busy) - rate
-        leave(world.state, max(0.0, soon), max(0.0, later))
-
-    def events_in_rows(world, tasks, rate, busy):
-        """Which slot it is takes a walk over the rows: not worth while."""
-
     def arrivals(world, tasks, workers):
         server = np.int64(choose(world.state, world.fleet, world.choice_rng))
         if server < 0 or server >= world.length.size:
             return  # a user's policy may foresee anything
-        if not known:
-            hurry(world.length, U(server))
+        hurry(world.length, U(server))
         if queue:
             hurry_line(tasks.waiting, server, np.int64(world.length[U(server)]) - workers)
 
     def arrivals_unforeseen(world, tasks, workers):
         """Nobody knows where the next task goes."""
 
-    return Lookahead(
-        events_known if known else events_in_rows if unequal else events,
-        arrivals_unforeseen if choose is foresee_nothing else arrivals,
-    )
+    return Lookahead(events, arrivals_unforeseen if choose is foresee_nothing else arrivals)

@@ -34,7 +34,17 @@ from ..policies.dispatchers import steps_of
 from ..policies.levels import MOST_LEVELS
 from ..policies.spec import PolicySpec
 from ..policies.steps import OUT_OF_RANGE, make_known_steps
-from ..rng import ARRIVALS_SEED, CLOCK_SEED, exponential, make_rng, uniform
+from ..rng import (
+    ARRIVALS_SEED,
+    CLOCK_SEED,
+    Soon,
+    exponential,
+    exponential_soon,
+    make_rng,
+    make_soon,
+    uniform,
+    uniform_soon,
+)
 from ..scenario import Scenario
 from .curved import make_curved, make_shared_tasks, more_stamps
 from .driver import Driver
@@ -43,12 +53,13 @@ from .inflow import (
     Pieces,
     Switches,
     draw_batch,
+    draw_batch_soon,
     make_inflow,
     make_tick,
     no_tick,
     rate_at,
 )
-from .lookahead import make_lookahead
+from .lookahead import fit_frame, frame_of, make_lookahead
 from .store import (
     NEEDS_LEVELS,
     NEEDS_NODES,
@@ -94,11 +105,12 @@ class Memoryless(NamedTuple):
     stamp: np.ndarray  # float64[slots], when it arrived (empty for pools: nobody waits there)
     waiting: Waiting  # when the others arrived, in order (queues)
     counts: np.ndarray  # int64[1], slots in service
-    rng: np.ndarray  # uint64[4], the coins of arrivals and departures
+    rng: np.ndarray | Soon  # uint64[4], the coins of arrivals and departures; held ahead if far
     speed: np.ndarray  # float64[n], speed of each server (empty if all are 1, like the rest)
     row: np.ndarray  # int32[n], its row of slots
     fastest: np.ndarray  # float64[rows], the largest speed in each row
     filled: np.ndarray  # int64[rows], slots in service in each row of `server`, all of one size
+    frame: np.ndarray  # int64[rows or 1], a little more than these, see lookahead.py
     inflow: Inflow
     ticks: Ticks | None = None  # of a policy that has a clock
 
@@ -110,7 +122,7 @@ def make_memoryless(
     """Return the kernel of one policy.
 
     `known`: its memory is all there is, see `knows_all`. `far`: memory is asked for ahead of time,
-    see lookahead.py; it changes no result.
+    see lookahead.py.
 
     run(world, tasks, tally, rate, workers, until, most) runs to time `until` (mean service times)
     or until `most` tasks have arrived, at `rate` arrivals per mean service time, all servers
@@ -121,7 +133,10 @@ def make_memoryless(
     arrive, depart, *_ = steps_of(policy, several, limited)
     learns, clocked = policy.learns, policy.clock is not None
     tick = make_tick(policy, limited, several) if clocked else no_tick
-    before_event, after_arrival = make_lookahead(policy, queue, unequal, known)
+    before_event, after_arrival = make_lookahead(policy, queue, unequal)
+    draw, draw_gap, draw_some = uniform, exponential, draw_batch
+    if far:
+        draw, draw_gap, draw_some = uniform_soon, exponential_soon, draw_batch_soon
     arrive_known, depart_known = make_known_steps(policy) if known else (None, None)
 
     def memoryless(world, tasks, tally, rate, workers, until, most):
@@ -131,6 +146,7 @@ def make_memoryless(
         number, now, counts = tally.number, tally.now, tasks.counts
         busy = counts[BUSY]
         width = tasks.server.size // max(1, tasks.filled.size)
+        span = tasks.frame if far else tasks.filled
         code = REACHED
         while True:
             if number[ARRIVED] >= most:
@@ -146,17 +162,22 @@ def make_memoryless(
                 break
             at, drawn = now[NOW], -1.0  # the next task of a batch comes at once
             if not batched or tasks.inflow.left[0] == 0:
+                total_rate = rate
                 if unequal:
-                    total_rate = rate
                     for row in range(tasks.filled.size):
-                        total_rate += tasks.filled[row] * tasks.fastest[row]
+                        if far:
+                            fit_frame(tasks.frame, row, tasks.filled[row])
+                        total_rate += span[row] * tasks.fastest[row]
+                elif far:
+                    fit_frame(tasks.frame, 0, busy)
+                    total_rate += tasks.frame[0]
                 else:
-                    total_rate = rate + busy
+                    total_rate += busy
                 at = now[PENDING]
                 if not at >= 0.0:
                     at = until
                     if total_rate > 0.0:
-                        at = now[NOW] + exponential(tasks.rng) / total_rate
+                        at = now[NOW] + draw_gap(tasks.rng) / total_rate
                 if clocked:
                     turn_at = tasks.ticks.next[0]
                     if turn_at <= at and turn_at < until:
@@ -172,15 +193,15 @@ def make_memoryless(
                     break
                 now[PENDING] = np.nan
                 pass_time(tally, at, size)
-                drawn = uniform(tasks.rng) * total_rate
+                drawn = draw(tasks.rng) * total_rate
                 if far:
-                    before_event(world, tasks, rate, busy)
+                    before_event(world, tasks, rate)
             if drawn < rate:  # a task arrives
                 if varying and drawn >= 0.0 and drawn >= rate_at(tasks.inflow, at):
                     continue  # not now: the rate is below its largest
                 if batched:
                     if drawn >= 0.0:
-                        tasks.inflow.left[0] = draw_batch(tasks.inflow, tasks.rng)
+                        tasks.inflow.left[0] = draw_some(tasks.inflow, tasks.rng)
                     tasks.inflow.left[0] -= 1
                 if known:
                     server, length = arrive_known(world)
@@ -219,17 +240,22 @@ def make_memoryless(
                 if unequal:
                     rest = drawn - rate
                     while row < tasks.filled.size - 1:
-                        offered = tasks.filled[U(row)] * tasks.fastest[U(row)]
+                        offered = span[U(row)] * tasks.fastest[U(row)]
                         if rest < offered:
                             break
                         rest -= offered
                         row += 1
                     rest /= tasks.fastest[U(row)]
-                    slot = min(int(rest), tasks.filled[U(row)] - 1)
+                    slot = int(rest)
+                    if far and slot >= tasks.filled[U(row)]:
+                        continue  # in the frame, but nobody is there
+                    slot = min(slot, tasks.filled[U(row)] - 1)
                     refuse = (rest - slot) * tasks.fastest[U(row)]  # uniform below the fastest
                     slot += row * width
                     if slot < row * width or refuse >= tasks.speed[U(tasks.server[U(slot)])]:
                         continue
+                elif far and drawn - rate >= busy:
+                    continue  # in the frame, but nobody is there
                 elif not known:
                     slot = min(int(drawn - rate), busy - 1)
                 number[FINISHED] += 1
@@ -284,10 +310,9 @@ def knows_all(scenario: Scenario, policy: Policy, lengths: np.ndarray) -> bool:
 def is_far(servers: int, known: bool) -> bool:
     """Whether memory is asked for ahead of time: it pays where caches do not hold the fleet.
 
-    Measured at 20,000, 50,000, 10^5 and 10^6 servers: 1.0, .9, .65 and .65 of the time, the
-    sparse policies .8 to .55; without a list of tasks 1.0 at 10^5 and .8 at 10^6.
+    Not without a list of tasks: there an event touches one line, and nothing waits for it.
     """
-    return servers >= (10 * FAR if known else FAR)
+    return servers >= FAR and not known
 
 
 def make_tasks(
@@ -310,7 +335,7 @@ def make_tasks(
         counts, filled = np.array([busy], np.int64), np.zeros(0, np.int64)
         return Memoryless(
             nobody, none, make_waiting(nobody), counts, rng, none, nobody, none, filled,
-            make_inflow(None),
+            frame_of(counts), make_inflow(None),
         )  # fmt: skip
     slots = min(max(1024, 2 * busy), n * min(workers, 2**31) + 1)
     speed, row, fastest = speed_rows(speeds)
@@ -329,7 +354,7 @@ def make_tasks(
     counts = np.array([busy], np.int64)
     return Memoryless(
         server, stamp, waiting, counts, rng, speed, row, fastest, filled,
-        make_inflow(None),
+        frame_of(filled if rows > 1 else counts), make_inflow(None),
     )  # fmt: skip
 
 
@@ -389,6 +414,10 @@ class MemorylessDriver(Driver):
             far = is_far(self.size, known) and not switches.several
             self.kernel = make_memoryless(spec.policy, switches, known, far)
             self.tasks = make_tasks(self.lengths, self.workers, self.queue, rng, self.speeds, known)
+            if known and spec.policy.knows is not None:
+                self.world = self.world._replace(state=spec.policy.knows.lean(self.world.state))
+            if far:
+                self.tasks = self.tasks._replace(rng=make_soon(rng))
         self.tasks = self.tasks._replace(inflow=make_inflow(batch), ticks=self._ticks())
         self.lengths = self.lengths[:0].copy()  # of the start: 8 bytes a server, needed no more
         self.pieces = Pieces(flow, self.unit, batch)

@@ -6,9 +6,9 @@ length of the server says, and `first`. Those beyond the ring stand in a list th
 `last` names the last one, and behind the last comes the first. When the first of the ring goes,
 the first of the list takes over its place, which by then is the last of the ring.
 
-All servers have the same room, a power of two. It doubles when an eighth of a task a server stands
-in lists, provided that rings of that size would be at least a quarter full: memory follows the
-number of tasks, also where few servers have all of them.
+All servers have the same room, a power of two. It doubles when a 32nd of a task a server stands in
+lists, whose memory is three lines, one after the other; provided that rings of that size would be
+at least an eighth full: memory follows the number of tasks, also where few servers have them all.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from .tally import NO_TIME
 U = np.uintp
 MOST_ROOM = 128  # `first` is a byte
 LEAST_NODES = 16
+FEW = 32  # servers to a task in a list
 LINE = 8  # times in a cache line
 AT_ONCE = 2**14  # servers: temporary arrays are memory, too
 
@@ -95,7 +96,7 @@ def make_waiting(tasks: np.ndarray) -> Waiting:
         room *= 2
     beyond = np.maximum(tasks - room, 0)
     used = int(beyond.sum())
-    nodes = max(LEAST_NODES, n // 8, 2 * used)
+    nodes = max(LEAST_NODES, n // FEW, 2 * used)
     next_ = np.arange(1, nodes + 1, dtype=np.int32)
     next_[-1] = NOBODY
     last = np.full(n, NOBODY, np.int32)
@@ -111,7 +112,7 @@ def make_waiting(tasks: np.ndarray) -> Waiting:
 def crowded(tasks: np.ndarray, room: int, beyond: int) -> bool:
     """Whether rings of twice the room are called for, with so many tasks beyond them."""
     n = tasks.size
-    return room < MOST_ROOM and 8 * beyond > n and 2 * int(tasks.sum()) >= n * room
+    return room < MOST_ROOM and FEW * beyond > n and 4 * int(tasks.sum()) >= n * room
 
 
 def on_lines(size: int) -> np.ndarray:
