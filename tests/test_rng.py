@@ -6,6 +6,7 @@ from scipy import stats
 
 from equipoise.compile import kernel
 from equipoise.rng import (
+    SOON,
     ahead,
     below,
     erlang,
@@ -18,6 +19,7 @@ from equipoise.rng import (
     peek,
     poisson,
     uniform,
+    uniform_beyond,
     uniform_soon,
     word,
 )
@@ -189,25 +191,36 @@ def test_what_is_ahead_is_what_will_be_drawn_and_nothing_is_drawn():
 
 
 def play_soon(soon, out):
-    """Two kinds of draws in turn, and before each what the fifth word from there would be."""
+    """Two kinds of draws in turn, and before each what the word after four others will give."""
     for i in range(out.shape[0]):
         out[i, 0] = peek(soon, 4)
         out[i, 1] = exponential_soon(soon) if i % 3 == 2 else uniform_soon(soon)
 
 
-def test_words_held_ahead_are_drawn_in_their_order_and_can_be_looked_at_before():
-    """Twenty thousand draws: the rare branches of the ziggurat take more words than one."""
-    plain, compiled = np.zeros((20_000, 2)), np.zeros((20_000, 2))
+def test_what_is_held_ahead_is_drawn_one_word_a_draw_and_can_be_looked_at_before():
+    """Thirty thousand draws: the rare branches of the ziggurat take more words, from elsewhere."""
+    plain, compiled = np.zeros((30_000, 2)), np.zeros((30_000, 2))
 
     play_soon(make_soon(make_rng(5)), plain)
     kernel(play_soon)(make_soon(make_rng(5)), compiled)
 
-    rng = make_rng(5)
-    drawn_ = [exponential(rng) if i % 3 == 2 else uniform(rng) for i in range(20_000)]
     assert (plain == compiled).all()
-    assert plain[:, 1].tolist() == drawn_
-    uniforms = np.zeros((500, 2))
-    soon = make_soon(make_rng(5))
-    for row in uniforms:
-        row[:] = peek(soon, 4), uniform_soon(soon)
-    assert uniforms[:-4, 0].tolist() == uniforms[4:, 1].tolist()
+    uniforms = np.arange(30_000) % 3 != 2
+    seen, came = plain[:-4, 0][uniforms[4:]], plain[4:, 1][uniforms[4:]]
+    assert (seen == came).all()
+    assert stats.kstest(plain[~uniforms, 1], "expon").pvalue > LEVEL
+    assert stats.kstest(plain[uniforms, 1], "uniform").pvalue > LEVEL
+    rng = make_rng(5)
+    first = [uniform(rng) for _ in range(SOON)]
+    assert plain[:12, 0].tolist() == first[4:]
+
+
+def test_no_word_is_drawn_twice():
+    """Held ones and those from beyond: together they are the generator's, each of them once."""
+    soon, rng = make_soon(make_rng(6)), make_rng(6)
+
+    taken = [draw(soon) for _ in range(40) for draw in (uniform_soon, uniform_beyond)]
+
+    left = [uniform_soon(soon) for _ in range(SOON)]
+    every = [uniform(rng) for _ in range(len(taken) + SOON)]
+    assert sorted(taken + left) == sorted(every)

@@ -135,15 +135,19 @@ SOON = 16  # words held ahead, a power of two
 
 @near(state=4, at=1)
 class Soon(NamedTuple):
-    """A generator whose next words are there to be looked at: the same draws, one by one."""
+    """A generator whose next words are there to be looked at.
 
-    state: np.ndarray  # uint64[4], the generator, SOON words further on
+    `uniform_soon` and `exponential_soon` take one word of these each, always, so that one knows
+    which will be for what. An exponential that needs more has them from the generator itself.
+    """
+
+    state: np.ndarray  # uint64[4], the generator, beyond the words that are held
     words: np.ndarray  # uint64[SOON], a ring
     at: np.ndarray  # int64[1], where the next word stands
 
 
 def make_soon(rng: np.ndarray) -> Soon:
-    """Return a generator that draws what `rng`, uint64[4], would; that one is stepped on."""
+    """Return a generator that holds the next words of `rng`, uint64[4], which is stepped on."""
     words = np.array([step(rng) for _ in range(SOON)], np.uint64)
     return Soon(rng, words, np.zeros(1, np.int64))
 
@@ -157,13 +161,23 @@ def word_soon(soon):
     return parts(out)
 
 
+def word_beyond(soon):
+    """`word` of a `Soon`, not one of those that are held."""
+    return word(soon.state)
+
+
 def uniform_soon(soon):
     """`uniform` of a `Soon`."""
     return word_soon(soon)[0] * TWO_53
 
 
+def uniform_beyond(soon):
+    """The same, not from the words that are held."""
+    return word_beyond(soon)[0] * TWO_53
+
+
 def peek(soon, k):
-    """Return what `uniform_soon` will give after k other words were drawn, 0 <= k < SOON."""
+    """Return what `uniform_soon` will give after k other draws, 0 <= k < SOON."""
     return _uniform(soon.words[np.uintp((soon.at[0] + k) & (SOON - 1))])
 
 
@@ -186,12 +200,15 @@ def _ziggurat() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 WIDTH, SURE, HEIGHT = _ziggurat()
 
 
-def exponential_by(word: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that draws a unit-mean exponential from a source that `word` reads."""
+def exponential_by(first: Callable[..., Any], word: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that draws a unit-mean exponential.
+
+    `first` gives its first word, and the only one of 98.9 % of draws; `word` what it needs more.
+    """
 
     def exponential(rng):
         """Return a unit-mean exponential."""
-        bits, layer = word(rng)
+        bits, layer = first(rng)
         x = bits * WIDTH[layer]
         if bits < SURE[layer]:  # 98.9 % of draws
             return x
@@ -209,8 +226,9 @@ def exponential_by(word: Callable[..., Any]) -> Callable[..., Any]:
     return exponential
 
 
-exponential = exponential_by(word)
-exponential_soon = exponential_by(word_soon)
+exponential = exponential_by(word, word)
+exponential_soon = exponential_by(word_soon, word_beyond)
+exponential_beyond = exponential_by(word_beyond, word_beyond)
 
 
 def normal(rng):

@@ -178,9 +178,10 @@ def test_the_slot_that_is_asked_for_is_the_one_that_is_drawn(how, far, monkeypat
 
     last, *before = (list(column) for column in zip(*guessed, strict=True))
     for ahead, slots in zip((SLOT, SERVER), before, strict=True):
-        right = [slot == later for slot, later in zip(slots, last[ahead - 1 :], strict=False)]
-        assert len(right) > 2000
-        assert np.mean(right) > 0.8  # without frames: below 0.5
+        pairs = zip(slots, last[ahead - 1 :], strict=False)
+        right = [slot == later for slot, later in pairs if later > 0]  # departures
+        assert len(right) > 1000
+        assert np.mean(right) > 0.75  # without frames: at most 0.42
 
 
 SEEING = [spec for spec in specs() if spec.policy.foresight.choose is not foresee_nothing]

@@ -23,7 +23,7 @@ from ..policies.alias import NO_ALIAS, Alias, make_alias, pick_alias
 from ..policies.base import Policy
 from ..policies.dispatchers import steps_of
 from ..policies.steps import UPDATE
-from ..rng import exponential, exponential_soon, uniform, uniform_soon
+from ..rng import exponential, exponential_beyond, uniform, uniform_beyond
 from ..scenario import Batch, Flow
 from .ticks import foresee_turn, turn, wind
 
@@ -74,7 +74,7 @@ def draw_batch_by(uniform: Callable[..., Any], exponential: Callable[..., Any]) 
 
 
 draw_batch = draw_batch_by(uniform, exponential)
-draw_batch_soon = draw_batch_by(uniform_soon, exponential_soon)
+draw_batch_beyond = draw_batch_by(uniform_beyond, exponential_beyond)
 
 
 class Switches(NamedTuple):

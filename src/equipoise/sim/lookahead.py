@@ -11,8 +11,8 @@ number of tasks in service changes all the time, so a number is drawn from a fra
 wider, and stays as it is until tasks no longer fit or fill it too badly. Who draws a place of the
 frame where nobody is draws again: an event in a hundred. This is exact, like any uniformization.
 
-Asking changes nothing and draws nothing. A wrong guess (a slot may have moved, a batch or the far
-tail of an exponential takes more numbers) costs a line that is asked for in vain.
+Asking changes nothing and draws nothing. A wrong guess (a slot may have moved) costs a line that is
+asked for in vain.
 """
 
 from __future__ import annotations

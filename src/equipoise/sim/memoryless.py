@@ -53,7 +53,7 @@ from .inflow import (
     Pieces,
     Switches,
     draw_batch,
-    draw_batch_soon,
+    draw_batch_beyond,
     make_inflow,
     make_tick,
     no_tick,
@@ -136,7 +136,7 @@ def make_memoryless(
     before_event, after_arrival = make_lookahead(policy, queue, unequal)
     draw, draw_gap, draw_some = uniform, exponential, draw_batch
     if far:
-        draw, draw_gap, draw_some = uniform_soon, exponential_soon, draw_batch_soon
+        draw, draw_gap, draw_some = uniform_soon, exponential_soon, draw_batch_beyond
     arrive_known, depart_known = make_known_steps(policy) if known else (None, None)
 
     def memoryless(world, tasks, tally, rate, workers, until, most):
