@@ -85,3 +85,21 @@ def test_what_it_knows_is_what_it_would_hear():
         policy.hear(state, server, policy.tell_finish(length - 1, 0, state.par, rng))
 
         assert [array.tolist() for array in state.levels] == before
+
+
+def test_without_places_it_draws_the_same_servers():
+    """A kernel that lists neither lengths nor tasks asks for nobody's place: half the memory."""
+    policy = Play("jsq", [4, 0, 2, 2, 7, 1]).policy
+    whole, rng = Play("jsq", [4, 0, 2, 2, 7, 1]).state, make_rng(3)
+    lean, rng_too = policy.knows.lean(Play("jsq", [4, 0, 2, 2, 7, 1]).state), make_rng(3)
+    assert lean.levels.place.nbytes == 0
+
+    for _ in range(500):
+        came = policy.knows.join(whole, None, rng)
+        assert policy.knows.join(lean, None, rng_too) == came
+        target = uniform(rng) * whole.levels.place[:, 1].sum()
+        uniform(rng_too)
+        assert policy.knows.leave(lean, target) == policy.knows.leave(whole, target)
+
+    for name in ("order", "end", "low"):
+        assert getattr(lean.levels, name).tolist() == getattr(whole.levels, name).tolist()

@@ -31,8 +31,8 @@ U = np.uintp
 SLOT, SERVER = 8, 4  # events ahead at which these are asked for
 
 
-def frame_of(tasks: np.ndarray) -> np.ndarray:
-    """Return how wide to draw for so many tasks in service, int64[rows]: a little more."""
+def frame_of(tasks):
+    """Return how wide to draw for so many tasks in service, an int or int64[rows]."""
     return tasks + tasks // 64 + 1
 
 
@@ -40,7 +40,7 @@ def fit_frame(frame, row, tasks):
     """Make the frame of a row fit this number of tasks, if it does not."""
     room = frame[U(row)] - tasks
     if room < 0 or room > 2 + tasks // 32:
-        frame[U(row)] = tasks + tasks // 64 + 1
+        frame[U(row)] = frame_of(tasks)
 
 
 class Lookahead(NamedTuple):
@@ -56,7 +56,7 @@ def coin(tasks, events):
 
 
 def make_lookahead(policy: Policy, queue: bool, unequal: bool) -> Lookahead:
-    """Return what to ask for."""
+    """Return what to ask for; with `unequal`, slots stand in rows by speed."""
     sight = policy.foresight
     choose, hear = sight.choose, sight.hear
     heard = policy.tell_finish is not silent
