@@ -7,7 +7,6 @@ to take under a budget of messages. `theory` has the equations; here they meet a
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from ..errors import EquipoiseError, PolicyMismatch
 from ..policies import PolicySpec, resolve, unique_labels
 from ..scenario import Poisson, Scenario
 from ..scenario.service import Exponential
+from .pictures import Drawn
 from .run import Progress, Written, versions
 from .table import plain
 
@@ -256,7 +256,7 @@ class QueueAnswer:
 
 
 @dataclass(frozen=True, eq=False)
-class LimitReport:
+class LimitReport(Drawn):
     """What `limit` returns: `print` it, `to_json()` it, `plot()` it."""
 
     scenario: Scenario
@@ -426,18 +426,6 @@ class LimitReport:
         from .limit_plot import draw
 
         return draw(self)
-
-    def picture(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture to an SVG, PNG or PDF file, as its name says.
-
-        Raises
-        ------
-        EquipoiseError
-            If it has another ending, or cannot be written there.
-        """
-        from .pictures import write
-
-        write(self.plot, path)
 
 
 def limit(

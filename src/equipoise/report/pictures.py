@@ -26,6 +26,24 @@ STYLE: Any = {
 }
 
 
+class Drawn:
+    """What has a picture."""
+
+    def plot(self) -> Figure:
+        """Return the picture as a matplotlib figure, of no backend."""
+        raise NotImplementedError
+
+    def picture(self, path: str | os.PathLike[str]) -> None:
+        """Write the picture to an SVG, PNG or PDF file, as its name says.
+
+        Raises
+        ------
+        EquipoiseError
+            If it has another ending, or cannot be written there.
+        """
+        write(self.plot, path)
+
+
 def write(draw: Callable[[], Figure], path: str | os.PathLike[str]) -> None:
     """Draw a figure and write it; the name's ending says which form.
 

@@ -11,7 +11,6 @@ per slot. A load is a rate as a fraction of what all servers together can do.
 from __future__ import annotations
 
 import dataclasses
-import os
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from ..errors import EquipoiseError
 from ..policies import PolicySpec, resolve, unique_labels
 from ..policies.law import law_sets
 from ..scenario import Scenario, Servers
+from .pictures import Drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -471,7 +471,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class StabilityReport:
+class StabilityReport(Drawn):
     """Which policies carry a load on a fleet: what `stability` returns.
 
     `print` it for the text of the command line; `to_json()` for other programs; `plot()` for the
@@ -571,18 +571,6 @@ class StabilityReport:
         from .stability_plot import draw
 
         return draw(self)
-
-    def picture(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture to an SVG, PNG or PDF file, as its name says.
-
-        Raises
-        ------
-        EquipoiseError
-            If it has another ending, or cannot be written there.
-        """
-        from .pictures import write
-
-        write(self.plot, path)
 
 
 def stability(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import numpy as np
 from ...policies import resolve
 from ...scenario import Scenario
 from ...sim.run import Record, pick_kernel, replicate
+from ..pictures import STYLE, Drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +43,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False)
-class Reproduction:
+class Reproduction(Drawn):
     """A figure made again: print it, `to_json()` it, `plot()` it."""
 
     name: str
@@ -115,16 +115,8 @@ class Reproduction:
         """Return the picture as a matplotlib figure, of no backend."""
         from matplotlib import rc_context
 
-        from ..pictures import STYLE
-
         with rc_context(STYLE):
             return self.draw()
-
-    def picture(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture to an SVG, PNG or PDF file, as its name says."""
-        from ..pictures import write
-
-        write(self.plot, path)
 
 
 def _pair(value: float, error: float) -> str:
