@@ -140,7 +140,8 @@ def _twin_of(function: types.FunctionType) -> Any:
     reached = _reached(plain)
     made, known = _twins.get(function, (None, ()))
     if made is None or not _same(reached, known):
-        made = njit(forceinline=not hasattr(function, "__outline__"), **INNER)(plain)
+        inline = not hasattr(function, "__outline__")
+        made = njit(forceinline=inline, **INNER, **_counting(function))(plain)
         _twins[function] = made, reached
     return made
 
@@ -148,10 +149,20 @@ def _twin_of(function: types.FunctionType) -> Any:
 def kernel(function: Any) -> Any:
     """Return the compiled form of an outermost function, found on disk if its content was seen."""
     with _making:
-        made = njit(**OPTIONS)(_substituted(function))
+        made = njit(**OPTIONS, **_counting(function))(_substituted(function))
     _keep_on_disk(made, function, lambda: content_key(function))
     _collect_later(made)
     return made
+
+
+def _counting(function: types.FunctionType) -> dict[str, bool]:
+    """Return the options that leave out the counting of arrays, for our own functions.
+
+    They make no arrays, and the caller of a kernel holds those they get: a sixth less to compile.
+    A user's may make some.
+    """
+    ours = (function.__module__ or "").partition(".")[0] == __name__.partition(".")[0]
+    return {"_nrt": False} if ours else {}
 
 
 def first_reason(error: NumbaError) -> str:
@@ -262,7 +273,8 @@ def _feed(digest: Any, value: Any, seen: set[int]) -> None:
         if id(value) in seen:
             return say("again", value.__qualname__)
         seen.add(id(value))
-        say("function", value.__qualname__, getattr(value, "__outline__", False))
+        how = getattr(value, "__outline__", False), sorted(_counting(value))
+        say("function", value.__qualname__, *how)
         _feed_code(digest, value.__code__, seen)
         _feed(digest, value.__defaults__, seen)
         _feed(digest, getattr(value, "__compiled_as__", None), seen)
@@ -716,7 +728,7 @@ def by_address(function: Any, example: Any, arguments: int = 0) -> Any:
     )
     call = calls[arguments]
     call.__name__ = f"at_address_{function.__name__}"
-    made = njit(**OPTIONS)(call)
+    made = njit(**OPTIONS, **_counting(call))(call)
     what = f" {_described(typ)} {arguments}".encode()
     _keep_on_disk(
         made, call, lambda: hashlib.sha256(content_key(function).encode() + what).hexdigest()
