@@ -43,13 +43,15 @@ from numba.core import caching, cgutils
 from numba.core import types as nb
 from numba.core.errors import NumbaError as NumbaError
 from numba.core.registry import cpu_target
+from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
 
 def _without_scipy() -> None:
-    """Let numba load what it always loads without scipy.linalg: 0.15 s of every process.
+    """Let numba load what it compiles with, without scipy.linalg: 0.15 s of a process.
 
     It looks whether there is one, for a single function of numpy's (cov); what needs it asks again.
+    To be called before anything is compiled: what is found on disk needs none of it.
     """
     if "scipy.linalg" in sys.modules or "numba.np.arraymath" in sys.modules:
         return
@@ -64,7 +66,6 @@ def _without_scipy() -> None:
         del sys.modules["scipy.linalg"]
 
 
-_without_scipy()
 OPTIONS = {"error_model": "numpy", "nogil": True}
 # a function that only compiled ones call needs no door to Python: a third of the time to compile
 INNER = OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -367,8 +368,10 @@ def _collect_later(made: Any) -> None:
 def _keep_on_disk(made: Any, function: Any, key: Callable[[], str]) -> None:
     """Give a compiled function its place in the cache; without one it still works, just later."""
     # TypeError: content without a name; AttributeError: numba changed; OSError: nowhere to write
-    with contextlib.suppress(TypeError, AttributeError, OSError):
+    try:
         made._cache = _ContentCache(function, key())
+    except (TypeError, AttributeError, OSError):
+        _without_scipy()
 
 
 class _ContentCache(caching.FunctionCache):
@@ -392,7 +395,9 @@ class _ContentCache(caching.FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            found = super().load_overload(sig, target_context)
+            # super's would first load all that numba needs to compile: 0.1 s of every process
+            rtsys.initialize(target_context)
+            found = self._load_overload(sig, target_context)
         except Exception:  # a broken or foreign entry: compile anew, in its place
             found = None
             with contextlib.suppress(OSError):
@@ -402,6 +407,7 @@ class _ContentCache(caching.FunctionCache):
             found = None
         if found is None:
             counters.misses += 1
+            _without_scipy()
         else:
             counters.hits += 1
         return found
@@ -671,6 +677,7 @@ def keep_view(value: Any) -> np.ndarray:
     context = cpu_target.target_context
     record = np.zeros(context.get_abi_sizeof(context.get_value_type(typ)), np.uint8)
     address = record.ctypes.data
+    _without_scipy()
     _keep_view(value, address)
     _kept[address] = weakref.ref(record, lambda _: _kept.pop(address, None)), value
     return record
