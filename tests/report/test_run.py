@@ -2,13 +2,22 @@
 
 import sys
 import threading
+import time
 
 import joblib
 import numpy as np
 import pytest
 from runs import cut
 
-from equipoise import EquipoiseError, PolicyError, Scenario, ScenarioError, compare, simulate
+from equipoise import (
+    EquipoiseError,
+    PolicyError,
+    Scenario,
+    ScenarioError,
+    compare,
+    resolve,
+    simulate,
+)
 from equipoise.report import parallel, precise
 from equipoise.report.parallel import Workers
 from equipoise.report.results import Comparison
@@ -119,11 +128,39 @@ def test_a_named_backend_of_joblib_runs_the_replications(tmp_path, monkeypatch):
         assert Workers.asked(None).near
 
 
-def test_one_worker_needs_no_joblib(monkeypatch):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_threads_need_no_joblib(cores, monkeypatch, workers):
+    cores(2)
     monkeypatch.setitem(sys.modules, "joblib", None)  # an import would raise
     monkeypatch.setattr(parallel, "_named_backend_is_near", lambda: True)
 
-    assert simulate(queues(), "jsq", workers=1).replications == 5
+    assert simulate(queues(), "jsq", workers=workers).replications == 5
+
+
+def test_a_run_on_threads_ends_when_its_last_replication_does(cores, monkeypatch):
+    """Whoever looked from time to time would see it late: joblib does every 10 ms."""
+    cores(2)
+    monkeypatch.setattr(parallel, "replicate", lambda *arguments, **options: None)
+
+    def seconds():
+        began = time.perf_counter()
+        found, _ = parallel.run_jobs(
+            queues(), [resolve("jsq")], [(0, 0), (0, 1)], kernel="memoryless",
+            workers=Workers.asked(2), meter=parallel.Meter(),
+        )  # fmt: skip
+        assert set(found) == {(0, 0), (0, 1)}
+        return time.perf_counter() - began
+
+    assert min(seconds() for _ in range(20)) < 0.004
+
+
+def test_ctrl_c_on_threads_keeps_what_is_finished_and_stops_the_others(cores, monkeypatch):
+    cores(2)
+    interrupt_after(monkeypatch, 6)
+    found = compare(queues(), ["jsq", "random"], workers=2)
+
+    assert found.interrupted
+    assert 2 <= found.replications <= 3
 
 
 def test_progress_is_one_bar_over_everything():
