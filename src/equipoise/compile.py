@@ -41,6 +41,7 @@ import numpy as np
 from numba import njit
 from numba.core import caching, cgutils
 from numba.core import types as nb
+from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError as NumbaError
 from numba.core.registry import cpu_target
 from numba.core.runtime.nrt import rtsys
@@ -156,14 +157,14 @@ def kernel(function: Any) -> Any:
     return made
 
 
-def _counting(function: types.FunctionType) -> dict[str, bool]:
-    """Return the options that leave out the counting of arrays, for our own functions.
+def _counting(function: Any) -> dict[str, bool]:
+    """Return the option that says whether references to arrays are counted: not in our functions.
 
     They make no arrays, and the caller of a kernel holds those they get: a sixth less to compile.
-    A user's may make some.
+    A user's may make some; what is not said would be as in the function that calls it.
     """
     ours = (function.__module__ or "").partition(".")[0] == __name__.partition(".")[0]
-    return {"_nrt": False} if ours else {}
+    return {"_nrt": not ours}
 
 
 def first_reason(error: NumbaError) -> str:
@@ -202,6 +203,8 @@ def _substitute(value: Any, names: set[str]) -> Any:
         return twin(value)
     if isinstance(value, types.ModuleType) and not _foreign(value):
         return _shadow(value, names)
+    if isinstance(value, Dispatcher):  # compiled by the user; it counts, whoever calls it
+        value.targetoptions.setdefault("_nrt", True)
     return value
 
 
@@ -274,7 +277,7 @@ def _feed(digest: Any, value: Any, seen: set[int]) -> None:
         if id(value) in seen:
             return say("again", value.__qualname__)
         seen.add(id(value))
-        how = getattr(value, "__outline__", False), sorted(_counting(value))
+        how = getattr(value, "__outline__", False), *_counting(value).values()
         say("function", value.__qualname__, *how)
         _feed_code(digest, value.__code__, seen)
         _feed(digest, value.__defaults__, seen)
