@@ -580,6 +580,68 @@ def test_a_first_run_does_without_scipy_and_what_needs_it_gets_it_later():
     assert (done.stdout, done.stderr) == ("False\n(2, 2)\n", "")
 
 
+AGAIN = """
+import sys
+from equipoise import Scenario, resolve
+from equipoise.compile import counters
+from equipoise.sim.run import replicate
+
+replicate(Scenario.simple(servers=2, load=0.5, tasks=10), resolve("jsq"), 0, kernel="memoryless")
+print(counters.misses, "numba.np.arraymath" in sys.modules)
+"""
+
+
+def test_a_kernel_found_on_disk_loads_nothing_to_compile_with(tmp_path):
+    env = {**os.environ, "PYTHONPATH": SRC, "EQUIPOISE_CACHE": str(tmp_path)}
+    said = [
+        subprocess.run([sys.executable, "-c", AGAIN], env=env, capture_output=True, text=True)
+        for _ in range(2)
+    ]
+
+    assert [done.stdout.split() for done in said] == [["1", "True"], ["0", "False"]]
+
+
+MAKES_ARRAYS = """
+import numpy as np
+from equipoise.policies import Policy
+from equipoise.policies.base import remember_nothing
+
+def choose(state, fleet, rng):
+    mine = np.zeros(3)
+    mine[1] = 1.0
+    return int(mine.sum())
+
+MINE = Policy("mine", remember_nothing, choose)
+"""
+RUN_MINE = """
+from numba.core.runtime import rtsys
+from equipoise import Scenario, resolve
+from equipoise.sim.run import replicate
+
+scenario = Scenario.simple(servers=3, discipline="pool", load=0.5, tasks=500)
+done = replicate(scenario, resolve("mine.py:MINE"), 0, kernel="memoryless")
+stats = rtsys.get_allocation_stats()
+print(done.arrived, stats.alloc - stats.free, stats.alloc >= 500)
+"""
+
+
+COMPILED = "import numba\n" + MAKES_ARRAYS.replace("def choose", "@numba.njit\ndef choose")
+
+
+@pytest.mark.parametrize("process", ["that compiles", "that finds it on disk"])
+@pytest.mark.parametrize("policy", [MAKES_ARRAYS, COMPILED], ids=["plain", "compiled by numba"])
+def test_a_policy_of_the_users_may_make_arrays_and_they_are_freed(tmp_path, policy, process):
+    (tmp_path / "mine.py").write_text(policy)
+    env = {"PYTHONPATH": SRC, "EQUIPOISE_CACHE": str(tmp_path / "kernels"), "NUMBA_NRT_STATS": "1"}
+    for _ in range(1 + (process == "that finds it on disk")):
+        done = subprocess.run(
+            [sys.executable, "-c", RUN_MINE],
+            env={**os.environ, **env}, cwd=tmp_path, capture_output=True, text=True,
+        )  # fmt: skip
+
+    assert done.stdout.split() == ["500", "0", "True"], done.stderr
+
+
 def test_a_twin_is_made_once():
     assert twin(add_up) is twin(add_up)
 

@@ -41,15 +41,18 @@ import numpy as np
 from numba import njit
 from numba.core import caching, cgutils
 from numba.core import types as nb
+from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError as NumbaError
 from numba.core.registry import cpu_target
+from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
 
 def _without_scipy() -> None:
-    """Let numba load what it always loads without scipy.linalg: 0.15 s of every process.
+    """Let numba load what it compiles with, without scipy.linalg: 0.15 s of a process.
 
     It looks whether there is one, for a single function of numpy's (cov); what needs it asks again.
+    To be called before anything is compiled: what is found on disk needs none of it.
     """
     if "scipy.linalg" in sys.modules or "numba.np.arraymath" in sys.modules:
         return
@@ -64,7 +67,6 @@ def _without_scipy() -> None:
         del sys.modules["scipy.linalg"]
 
 
-_without_scipy()
 OPTIONS = {"error_model": "numpy", "nogil": True}
 # a function that only compiled ones call needs no door to Python: a third of the time to compile
 INNER = OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
@@ -140,7 +142,8 @@ def _twin_of(function: types.FunctionType) -> Any:
     reached = _reached(plain)
     made, known = _twins.get(function, (None, ()))
     if made is None or not _same(reached, known):
-        made = njit(forceinline=not hasattr(function, "__outline__"), **INNER)(plain)
+        inline = not hasattr(function, "__outline__")
+        made = njit(forceinline=inline, **INNER, **_counting(function))(plain)
         _twins[function] = made, reached
     return made
 
@@ -148,10 +151,20 @@ def _twin_of(function: types.FunctionType) -> Any:
 def kernel(function: Any) -> Any:
     """Return the compiled form of an outermost function, found on disk if its content was seen."""
     with _making:
-        made = njit(**OPTIONS)(_substituted(function))
+        made = njit(**OPTIONS, **_counting(function))(_substituted(function))
     _keep_on_disk(made, function, lambda: content_key(function))
     _collect_later(made)
     return made
+
+
+def _counting(function: Any) -> dict[str, bool]:
+    """Return the option that says whether references to arrays are counted: not in our functions.
+
+    They make no arrays, and the caller of a kernel holds those they get: a sixth less to compile.
+    A user's may make some; what is not said would be as in the function that calls it.
+    """
+    ours = (function.__module__ or "").partition(".")[0] == __name__.partition(".")[0]
+    return {"_nrt": not ours}
 
 
 def first_reason(error: NumbaError) -> str:
@@ -190,6 +203,8 @@ def _substitute(value: Any, names: set[str]) -> Any:
         return twin(value)
     if isinstance(value, types.ModuleType) and not _foreign(value):
         return _shadow(value, names)
+    if isinstance(value, Dispatcher):  # compiled by the user; it counts, whoever calls it
+        value.targetoptions.setdefault("_nrt", True)
     return value
 
 
@@ -262,7 +277,8 @@ def _feed(digest: Any, value: Any, seen: set[int]) -> None:
         if id(value) in seen:
             return say("again", value.__qualname__)
         seen.add(id(value))
-        say("function", value.__qualname__, getattr(value, "__outline__", False))
+        how = getattr(value, "__outline__", False), *_counting(value).values()
+        say("function", value.__qualname__, *how)
         _feed_code(digest, value.__code__, seen)
         _feed(digest, value.__defaults__, seen)
         _feed(digest, getattr(value, "__compiled_as__", None), seen)
@@ -355,8 +371,10 @@ def _collect_later(made: Any) -> None:
 def _keep_on_disk(made: Any, function: Any, key: Callable[[], str]) -> None:
     """Give a compiled function its place in the cache; without one it still works, just later."""
     # TypeError: content without a name; AttributeError: numba changed; OSError: nowhere to write
-    with contextlib.suppress(TypeError, AttributeError, OSError):
+    try:
         made._cache = _ContentCache(function, key())
+    except (TypeError, AttributeError, OSError):
+        _without_scipy()
 
 
 class _ContentCache(caching.FunctionCache):
@@ -380,7 +398,9 @@ class _ContentCache(caching.FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
-            found = super().load_overload(sig, target_context)
+            # super's would first load all that numba needs to compile: 0.1 s of every process
+            rtsys.initialize(target_context)
+            found = self._load_overload(sig, target_context)
         except Exception:  # a broken or foreign entry: compile anew, in its place
             found = None
             with contextlib.suppress(OSError):
@@ -390,6 +410,7 @@ class _ContentCache(caching.FunctionCache):
             found = None
         if found is None:
             counters.misses += 1
+            _without_scipy()
         else:
             counters.hits += 1
         return found
@@ -659,6 +680,7 @@ def keep_view(value: Any) -> np.ndarray:
     context = cpu_target.target_context
     record = np.zeros(context.get_abi_sizeof(context.get_value_type(typ)), np.uint8)
     address = record.ctypes.data
+    _without_scipy()
     _keep_view(value, address)
     _kept[address] = weakref.ref(record, lambda _: _kept.pop(address, None)), value
     return record
@@ -716,7 +738,7 @@ def by_address(function: Any, example: Any, arguments: int = 0) -> Any:
     )
     call = calls[arguments]
     call.__name__ = f"at_address_{function.__name__}"
-    made = njit(**OPTIONS)(call)
+    made = njit(**OPTIONS, **_counting(call))(call)
     what = f" {_described(typ)} {arguments}".encode()
     _keep_on_disk(
         made, call, lambda: hashlib.sha256(content_key(function).encode() + what).hexdigest()

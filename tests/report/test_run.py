@@ -2,13 +2,21 @@
 
 import sys
 import threading
+import time
 
 import joblib
 import numpy as np
 import pytest
 from runs import cut
 
-from equipoise import EquipoiseError, PolicyError, Scenario, ScenarioError, compare, simulate
+from equipoise import (
+    EquipoiseError,
+    PolicyError,
+    Scenario,
+    ScenarioError,
+    compare,
+    simulate,
+)
 from equipoise.report import parallel, precise
 from equipoise.report.parallel import Workers
 from equipoise.report.results import Comparison
@@ -119,11 +127,34 @@ def test_a_named_backend_of_joblib_runs_the_replications(tmp_path, monkeypatch):
         assert Workers.asked(None).near
 
 
-def test_one_worker_needs_no_joblib(monkeypatch):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_threads_need_no_joblib(cores, monkeypatch, workers):
+    cores(2)
     monkeypatch.setitem(sys.modules, "joblib", None)  # an import would raise
     monkeypatch.setattr(parallel, "_named_backend_is_near", lambda: True)
 
-    assert simulate(queues(), "jsq", workers=1).replications == 5
+    assert simulate(queues(), "jsq", workers=workers).replications == 5
+
+
+def test_the_end_of_a_replication_on_threads_is_heard_of_and_not_looked_for(cores, monkeypatch):
+    """Whoever looks from time to time sees it late: joblib does every 10 ms."""
+    cores(2)
+
+    def asleep(seconds):
+        raise AssertionError("it sleeps and looks")
+
+    monkeypatch.setattr(time, "sleep", asleep)
+
+    assert simulate(queues(), "jsq", workers=2).replications == 5
+
+
+def test_ctrl_c_on_threads_keeps_what_is_finished_and_stops_the_others(cores, monkeypatch):
+    cores(2)
+    interrupt_after(monkeypatch, 6)
+    found = compare(queues(), ["jsq", "random"], workers=2)
+
+    assert found.interrupted
+    assert 2 <= found.replications <= 3
 
 
 def test_progress_is_one_bar_over_everything():

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compile import near, outline
-from .base import Blind, Fleet, Policy, SizedFleet
+from .base import Blind, Fleet, Policy, SizedFleet, silent
 
 JOIN, LEAVE, UPDATE, ANSWER, PROBE, ANNOUNCEMENTS, CHANGES = range(7)
 MESSAGES = ("join", "leave", "update", "answer", "probe")
@@ -129,6 +129,7 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
     choose, hear, adapt = policy.choose, policy.hear, policy.adapt
     tell_start, tell_finish, tell_state = policy.tell_start, policy.tell_finish, policy.tell_state
     learns, announces = policy.learns, policy.announces
+    tells_starts, tells_finishes = tell_start is not silent, tell_finish is not silent
 
     def heard(world, server, m):
         """A message that arrives at once: sent and received are equal, so the bound is m."""
@@ -200,10 +201,11 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
         return np.int64(value)
 
     def told_start(world, server, length):
-        m = tell_start(length, world.announcement[0], world.state.par, world.server_rng)
-        if m > 0:
-            world.count[JOIN] += 1
-            heard(world, server, m)
+        if tells_starts:  # else what would hear it is not compiled at all
+            m = tell_start(length, world.announcement[0], world.state.par, world.server_rng)
+            if m > 0:
+                world.count[JOIN] += 1
+                heard(world, server, m)
 
     def learned(world):
         if learns:
@@ -230,7 +232,7 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
                 unsend(world, server)
                 return -1 - server
         world.length[np.uintp(server)] = length
-        started(world, server, length)
+        started(world, np.int64(server), length)  # of the type that a departure's has: one twin
         return np.int64(server)
 
     def arrive_together(world, tasks):
@@ -247,10 +249,11 @@ def make_steps(policy: Policy, tracked: bool) -> Steps:
         return np.int64(server)
 
     def told_finish(world, server, length):
-        m = tell_finish(length, world.announcement[0], world.state.par, world.server_rng)
-        if m > 0:
-            world.count[LEAVE] += 1
-            heard(world, server, m)
+        if tells_finishes:
+            m = tell_finish(length, world.announcement[0], world.state.par, world.server_rng)
+            if m > 0:
+                world.count[LEAVE] += 1
+                heard(world, server, m)
 
     def depart(world, server):
         length = world.length[np.uintp(server)] - 1
@@ -314,13 +317,15 @@ def make_known_steps(policy: Policy) -> KnownSteps:
     assert policy.knows is not None
     tell_start, tell_finish, hear = policy.tell_start, policy.tell_finish, policy.hear
     join, leave = policy.knows.join, policy.knows.leave
+    tells_starts = tell_start is not silent
 
     def arrive(world):
         server, length = join(world.state, world.fleet, world.choice_rng)
-        m = tell_start(length, world.announcement[0], world.state.par, world.server_rng)
-        if m > 0:
-            world.count[JOIN] += 1
-            hear(world.state, server, m)
+        if tells_starts:
+            m = tell_start(length, world.announcement[0], world.state.par, world.server_rng)
+            if m > 0:
+                world.count[JOIN] += 1
+                hear(world.state, server, m)
         return np.int64(server), np.int64(length)
 
     def depart(world, target):

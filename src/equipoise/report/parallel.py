@@ -2,6 +2,8 @@
 
 Kernels release the interpreter's lock, so threads use all cores, share the scenario's trace and
 start at once; processes would each import and compile for themselves (bench/parallel.py has both).
+They are those of Python's own pool: joblib looks every 10 ms whether one has ended, a sixth of a
+replication of a million tasks.
 Whoever names another backend, `with joblib.parallel_config(backend="dask")`, gets it: a replication
 is then sent as scenario, policy and number, and comes back as its record. Nothing a replication
 draws depends on where or beside whom it runs, so the numbers are the same.
@@ -13,8 +15,10 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from multiprocessing import TimeoutError as NotYet
+from multiprocessing.pool import ThreadPool
 from typing import Any
 
 from ..errors import EquipoiseError
@@ -120,6 +124,8 @@ def run_jobs(
     def near(job: Job) -> None:
         policy, replication = job
         label = specs[policy].label
+        if stop.is_set():
+            return
         try:
             record = replicate(
                 scenario,
@@ -140,7 +146,7 @@ def run_jobs(
         if not workers.near:
             travelling = [_travelling(spec) for spec in specs]
             calls = [(_far, (scenario, travelling[p], r, kernel, (p, r))) for p, r in jobs]
-            with _outcomes(calls, workers.count, "processes") as outcomes:
+            with _outcomes(calls, workers.count) as outcomes:
                 for job, record in outcomes:
                     finished[job] = record
                     meter.add(1.0, specs[job[0]].label)
@@ -148,9 +154,7 @@ def run_jobs(
             for job in jobs:
                 near(job)
         else:
-            with _outcomes([(near, (job,)) for job in jobs], workers.count, "threads") as outcomes:
-                for _ in outcomes:
-                    pass
+            _on_threads(near, jobs, workers.count or 1)
     except KeyboardInterrupt:
         return dict(finished), True
     finally:
@@ -158,19 +162,41 @@ def run_jobs(
     return finished, False
 
 
+def _on_threads(run: Callable[[Job], None], jobs: Sequence[Job], count: int) -> None:
+    """Run every job, so many at once; raise what one raises. Nobody waits for the others then."""
+
+    def outcome(job: Job) -> BaseException | None:
+        try:
+            run(job)
+        except BaseException as error:  # of others than `Exception` a pool would never tell
+            return error
+        return None
+
+    pool = ThreadPool(min(count, len(jobs)))
+    outcomes = pool.imap_unordered(outcome, jobs)
+    pool.close()
+    left = len(jobs)
+    while left:
+        with suppress(NotYet):  # on systems where Ctrl-C cannot end a wait, it is heard after this
+            error = outcomes.next(timeout=0.1)
+            if error is not None:
+                raise error
+            left -= 1
+
+
 @contextmanager
 def _outcomes(
-    calls: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]], count: int | None, prefer: str
+    calls: Sequence[tuple[Callable[..., Any], tuple[Any, ...]]], count: int | None
 ) -> Iterator[Iterator[Any]]:
     """Yield what the calls return, as they end. Nobody waits for the rest when it is left early."""
     from joblib import Parallel, delayed
     from joblib.parallel import get_active_backend
 
-    backend, _ = get_active_backend(prefer=prefer)
+    backend, _ = get_active_backend(prefer="processes")
     stream = backend.supports_return_generator
     pool = Parallel(
         n_jobs=count,
-        prefer=prefer,
+        prefer="processes",
         batch_size=1,
         return_as="generator_unordered" if stream else "list",
     )

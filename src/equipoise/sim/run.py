@@ -331,17 +331,27 @@ class _Book:
         self.path.append((now, mean, shortest, longest, threshold))
 
     def _totals(self) -> np.ndarray:
-        """Return what has come together since the row began, float64[10]; counts since time 0."""
+        """Return what has come together since the row began, float64[SUMS]; counts since time 0."""
+        # one array of a list: the other replications wait while Python runs
         tally, unit = self.driver.tally, self.driver.unit
-        number, sums = tally.number, tally.sums
-        totals = np.empty(SUMS)
-        totals[TIME] = tally.now[t.NOW] * unit
-        totals[TASKS] = tally.area[1 : tally.number[t.TALLEST] + 2].sum() * unit
-        totals[UNEVEN] = sums[t.UNEVEN] * unit
-        totals[[WAITS, RESPONSES]] = sums[[t.WAITS, t.RESPONSES]] * unit
-        totals[[WAITED, RESPONDED]] = self.driver.waited()
-        totals[[ARRIVALS, DEPARTURES, LOSSES]] = number[[t.ARRIVED, t.FINISHED, t.LOST]]
-        return totals
+        number, sums = tally.number.tolist(), tally.sums.tolist()
+        tasks = float(tally.area[1 : number[t.TALLEST] + 2].sum())
+        waited, responded = self.driver.waited()
+        return np.array(
+            [
+                float(tally.now[t.NOW]) * unit,
+                tasks * unit,
+                sums[t.UNEVEN] * unit,
+                sums[t.WAITS] * unit,
+                waited,
+                sums[t.RESPONSES] * unit,
+                responded,
+                number[t.ARRIVED],
+                number[t.FINISHED],
+                number[t.LOST],
+            ],
+            float,
+        )
 
     def _close_row(self) -> None:
         tally, count, unit = self.driver.tally, self.driver.world.count, self.driver.unit

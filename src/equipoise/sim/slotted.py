@@ -87,7 +87,9 @@ def make_slotted(policy: Policy) -> Any:
         world, tasks, tally = borrow(world), borrow(tasks), borrow(tally)
         n, levels = world.length.size, tally.least.size
         number, now, sums = tally.number, tally.now, tasks.sums
-        largest, together = tasks.tasks.max(), tasks.outcome.keep.size > 0
+        together, largest = tasks.outcome.keep.size > 0, np.int64(0)
+        for i in range(tasks.tasks.size):
+            largest = max(largest, tasks.tasks[U(i)])
         code = REACHED
         while now[NOW] + 1.0 <= until and number[ARRIVED] < most:
             if max(number[TALLEST], number[BALANCED]) + largest + 3 >= levels:
