@@ -19,7 +19,6 @@ from equipoise.rng import (
     peek,
     poisson,
     uniform,
-    uniform_beyond,
     uniform_soon,
     word,
 )
@@ -219,7 +218,7 @@ def test_no_word_is_drawn_twice():
     """Held ones and those from beyond: together they are the generator's, each of them once."""
     soon, rng = make_soon(make_rng(6)), make_rng(6)
 
-    taken = [draw(soon) for _ in range(40) for draw in (uniform_soon, uniform_beyond)]
+    taken = [number for _ in range(40) for number in (uniform_soon(soon), uniform(soon.state))]
 
     left = [uniform_soon(soon) for _ in range(SOON)]
     every = [uniform(rng) for _ in range(len(taken) + SOON)]

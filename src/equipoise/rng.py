@@ -138,7 +138,8 @@ class Soon(NamedTuple):
     """A generator whose next words are there to be looked at.
 
     `uniform_soon` and `exponential_soon` take one word of these each, always, so that one knows
-    which will be for what. An exponential that needs more has them from the generator itself.
+    which will be for what. An exponential that needs more has them from the generator itself, and
+    so may anything else be drawn, from `state`.
     """
 
     state: np.ndarray  # uint64[4], the generator, beyond the words that are held
@@ -169,11 +170,6 @@ def word_beyond(soon):
 def uniform_soon(soon):
     """`uniform` of a `Soon`."""
     return word_soon(soon)[0] * TWO_53
-
-
-def uniform_beyond(soon):
-    """The same, not from the words that are held."""
-    return word_beyond(soon)[0] * TWO_53
 
 
 def peek(soon, k):
@@ -228,7 +224,6 @@ def exponential_by(first: Callable[..., Any], word: Callable[..., Any]) -> Calla
 
 exponential = exponential_by(word, word)
 exponential_soon = exponential_by(word_soon, word_beyond)
-exponential_beyond = exponential_by(word_beyond, word_beyond)
 
 
 def normal(rng):

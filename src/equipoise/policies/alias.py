@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..compile import kernel
-from ..rng import uniform
+from ..rng import TWO_53, word
 
 U = np.uintp
 
@@ -64,11 +64,6 @@ def _fill(scaled, keep, other, stack):
 
 def draw_alias(alias, rng):
     """Return an index drawn from the law: one word of the generator for place and coin."""
-    return pick_alias(alias, uniform(rng))
-
-
-def pick_alias(alias, coin):
-    """Return the index that a number uniform on [0, 1) stands for."""
-    place = coin * alias.keep.size
+    place = word(rng)[0] * TWO_53 * alias.keep.size
     i = int(place)
     return i if place - i < alias.keep[U(i)] else np.int64(alias.other[U(i)])

@@ -12,18 +12,17 @@ one by one in no time, and `left` counts those still to come, so that a run can 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..compile import hurry, outline
-from ..policies.alias import NO_ALIAS, Alias, make_alias, pick_alias
+from ..policies.alias import NO_ALIAS, Alias, draw_alias, make_alias
 from ..policies.base import Policy
 from ..policies.dispatchers import steps_of
 from ..policies.steps import UPDATE
-from ..rng import exponential, exponential_beyond, uniform, uniform_beyond
+from ..rng import exponential
 from ..scenario import Batch, Flow
 from .ticks import foresee_turn, turn, wind
 
@@ -62,19 +61,11 @@ def rate_at(inflow, t):
     return rate
 
 
-def draw_batch_by(uniform: Callable[..., Any], exponential: Callable[..., Any]) -> Any:
-    """Return draw_batch(inflow, rng): how many tasks come at once, from a source of these two."""
-
-    def draw_batch(inflow, rng):
-        if inflow.spread > 0.0:  # the whole part of an exponential is geometric
-            return 1 + np.int64(exponential(rng) * inflow.spread)
-        return inflow.tasks[U(pick_alias(inflow.size, uniform(rng)))]
-
-    return draw_batch
-
-
-draw_batch = draw_batch_by(uniform, exponential)
-draw_batch_beyond = draw_batch_by(uniform_beyond, exponential_beyond)
+def draw_batch(inflow, rng):
+    """Return how many tasks come at once."""
+    if inflow.spread > 0.0:  # the whole part of an exponential is geometric
+        return 1 + np.int64(exponential(rng) * inflow.spread)
+    return inflow.tasks[U(draw_alias(inflow.size, rng))]
 
 
 class Switches(NamedTuple):

@@ -53,7 +53,6 @@ from .inflow import (
     Pieces,
     Switches,
     draw_batch,
-    draw_batch_beyond,
     make_inflow,
     make_tick,
     no_tick,
@@ -134,9 +133,7 @@ def make_memoryless(
     learns, clocked = policy.learns, policy.clock is not None
     tick = make_tick(policy, limited, several) if clocked else no_tick
     before_event, after_arrival = make_lookahead(policy, queue, unequal)
-    draw, draw_gap, draw_some = uniform, exponential, draw_batch
-    if far:
-        draw, draw_gap, draw_some = uniform_soon, exponential_soon, draw_batch_beyond
+    draw, draw_gap = (uniform_soon, exponential_soon) if far else (uniform, exponential)
     arrive_known, depart_known = make_known_steps(policy) if known else (None, None)
 
     def memoryless(world, tasks, tally, rate, workers, until, most):
@@ -201,7 +198,8 @@ def make_memoryless(
                     continue  # not now: the rate is below its largest
                 if batched:
                     if drawn >= 0.0:
-                        tasks.inflow.left[0] = draw_some(tasks.inflow, tasks.rng)
+                        rng = tasks.rng.state if far else tasks.rng  # none of those held ahead
+                        tasks.inflow.left[0] = draw_batch(tasks.inflow, rng)
                     tasks.inflow.left[0] -= 1
                 if known:
                     server, length = arrive_known(world)
